@@ -1,0 +1,25 @@
+# The layers (ARCHITECTURE.md): a module may depend on modules above it in this file, and only on those it names.
+# L0
+unbroken_module(base LIBRARIES fmt::fmt nlohmann_json::nlohmann_json OpenSSL::Crypto PkgConfig::XXHASH)
+# L1
+unbroken_module(world DEPENDS base)
+unbroken_module(filestore DEPENDS world)
+# L2: rules, values in and values out
+unbroken_module(state DEPENDS base)
+unbroken_module(cadence DEPENDS base)
+unbroken_module(data DEPENDS base)
+unbroken_module(format DEPENDS state)
+unbroken_module(journal DEPENDS world)
+# L3: protocols, which never include each other
+unbroken_module(snapshot DEPENDS format world)
+unbroken_module(commit DEPENDS format journal)
+unbroken_module(restore DEPENDS format journal)
+unbroken_module(drill DEPENDS state)
+unbroken_module(planner DEPENDS cadence)
+# The worlds
+unbroken_module(os DEPENDS world LIBRARIES Threads::Threads)
+unbroken_module(sim DEPENDS filestore)
+# L4
+unbroken_module(engine DEPENDS snapshot commit restore cadence)
+# L5
+unbroken_module(session DEPENDS engine filestore os drill)
