@@ -1,0 +1,88 @@
+#pragma once
+// The fold: what the records of the journal's prefix say, and nothing else. A pure value.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "journal/record.h"
+
+namespace unbroken {
+
+/// An attempt is identified by its OPEN record, not by its number.
+struct Attempt {
+  Open open;
+  std::uint64_t slot = 0;
+  Sha256 digest;
+  std::int64_t at_unix_ms = 0;
+};
+
+struct Checkpoint {
+  Commit commit;
+  std::uint64_t slot = 0;
+  std::int64_t at_unix_ms = 0;
+  bool is_intended = false;               ///< condemned; its bytes may be gone
+  bool is_deleted = false;
+  std::set<std::string> verified;         ///< tiers where it was read back whole
+  std::optional<Quarantine> quarantine;
+  std::set<Nonce> pins;
+  bool is_quarantined() const { return quarantine.has_value(); }
+  /// May be loaded: committed, whole as far as known, not condemned.
+  bool is_good() const { return !is_intended && !is_quarantined(); }
+};
+
+class History {
+ public:
+  /// Errors: journal_unreadable (slot out of order, broken chain, a record that contradicts the prefix).
+  Result<> apply(const Record& record, const Sha256& digest);
+  /// Skips the junk in the next slot, which VOID(slot, seen) in the slot after declares void.
+  void skip_void(std::uint64_t slot, const Sha256& seen);
+
+  std::uint64_t next_slot() const { return next_slot_; }
+  const Sha256& head() const { return head_; }       ///< digest of the last record; zeros before slot 0
+  const std::optional<Genesis>& genesis() const { return genesis_; }
+  const Policy& policy() const { return policy_; }
+  bool is_sealed() const { return is_sealed_; }
+
+  const std::vector<Attempt>& attempts() const { return attempts_; }   ///< journal order
+  const Attempt* newest_attempt() const { return attempts_.empty() ? nullptr : &attempts_.back(); }
+  std::uint32_t next_attempt() const;                ///< max + 1; max + 2 after a VOID, which may have been an OPEN
+
+  const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }  ///< journal order
+  const Checkpoint* find(const SaveId& save) const;
+  bool is_aborted(const SaveId& save) const { return aborted_.contains(save); }
+  /// The first try index of (step, attempt) that is neither committed nor aborted.
+  std::uint32_t next_try(std::uint64_t step, std::uint32_t attempt) const;
+
+  /// Checkpoints on the lineage of the newest OPEN, newest first: its own commits, then its resume point and what lies
+  /// before that in the same way (rule R2).
+  std::vector<const Checkpoint*> lineage() const;
+  bool is_on_lineage(const SaveId& save) const;
+  /// What a restart resumes from: the newest good one on the lineage.
+  const Checkpoint* newest() const;
+  /// The save that the newest OPEN resumes from while that attempt has no COMMIT: protected (rule R7).
+  std::optional<SaveId> protected_resume() const;
+  /// True once no COMMIT of this save can follow any more (rules R6, R10): its debris may go.
+  bool is_dead(const SaveId& save) const;
+
+ private:
+  Result<> apply_fact(const Record& record, const Sha256& digest);
+  Checkpoint* find_mutable(const SaveId& save);
+
+  std::uint64_t next_slot_ = 0;
+  Sha256 head_;
+  std::optional<Genesis> genesis_;
+  Policy policy_;
+  bool is_sealed_ = false;
+  std::uint32_t void_bonus_ = 0;
+  std::vector<Attempt> attempts_;
+  std::vector<Checkpoint> checkpoints_;
+  std::map<SaveId, std::size_t> index_;
+  std::set<SaveId> aborted_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> tries_;  // (attempt, step) -> next try
+  std::map<std::uint32_t, SaveId> last_commit_;                             // by attempt
+};
+
+}  // namespace unbroken
