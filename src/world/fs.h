@@ -1,7 +1,7 @@
 #pragma once
 // A file system below one directory: one method per system call whose effect can be lost, torn or reordered,
 // so that the simulator can lose exactly that. Paths are relative to the run directory, made of
-// [A-Za-z0-9._-] and '/', and never followed through a symbolic link.
+// [A-Za-z0-9._-] and '/', and never followed through a symbolic link. "" is the run directory itself.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -40,6 +40,9 @@ class Fs {
   virtual Result<FileId> open_read(std::string_view path) const = 0;
   /// Writes all of `data` or fails. Several may be in flight on one file; ranges do not overlap.
   virtual void write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) = 0;
+  /// Returns once every write on `file` that was started before has called its completion; nothing to do
+  /// where write_at completes before it returns.
+  virtual void settle(FileId) {}
   /// Reads until `into` is full or the file ends; returns the bytes read.
   virtual Result<std::uint64_t> read_at(FileId file, std::uint64_t offset, MutableBytes into) const = 0;
   virtual Result<std::uint64_t> size(FileId file) const = 0;
