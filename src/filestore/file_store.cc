@@ -1,0 +1,470 @@
+#include "filestore/file_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <span>
+#include <utility>
+
+#include "base/ids.h"
+#include "base/mutant.h"
+#include "base/point.h"
+
+namespace unbroken {
+namespace {
+
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr std::size_t kNonceDigits = 16;
+// A folder that retention removes while an object is made in it is made again; more often than this is a bug.
+constexpr int kFolderRetries = 3;
+
+/// "data/step-x/" and "data/step-x" -> "data/step-x"; "" is the run directory.
+Result<std::string> folder_of_prefix(std::string_view prefix) {
+  if (prefix.ends_with('/')) prefix.remove_suffix(1);
+  if (!prefix.empty()) UNBROKEN_DO(check_key(prefix));
+  return std::string(prefix);
+}
+
+std::string_view parent_of(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
+}
+
+std::string join(std::string_view folder, std::string_view name) {
+  return folder.empty() ? std::string(name) : fmt::format("{}/{}", folder, name);
+}
+
+Error with_key(Error error, std::string_view doing, std::string_view key) {
+  return std::move(error).with(fmt::format("{} {}", doing, key));
+}
+
+/// Ok also where the thing is gone already.
+Result<> unless_gone(Result<> result) {
+  if (result.is(Code::not_found)) return Done{};
+  return result;
+}
+
+/// Writes `data` and waits for it.
+Result<> write_whole(Fs& fs, FileId file, Bytes data) {
+  if (data.empty()) return Done{};
+  // The completion may come from another thread, and its buffer outlives a caller that gave up.
+  struct Outcome {
+    std::atomic<bool> is_known = false;
+    Result<> result = Done{};
+  };
+  auto outcome = std::make_shared<Outcome>();
+  fs.write_at(file, 0, BufferRef::of(std::string(as_text(data))), [outcome](Result<> result) {
+    outcome->result = std::move(result);
+    outcome->is_known.store(true, std::memory_order_release);
+  });
+  fs.settle(file);
+  if (!outcome->is_known.load(std::memory_order_acquire))
+    return Error(Code::bug, "a write was settled without an answer");
+  return std::move(outcome->result);
+}
+
+/// One object being written. Shared by the writer and by every write in flight, so that an abandoned file is
+/// closed and removed only after the last of them.
+class OpenObject {
+ public:
+  OpenObject(Fs& fs, FileId file, std::string key, std::uint64_t bytes)
+      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes) {}
+  ~OpenObject() {
+    if (!is_closed_) static_cast<void>(fs_.close(file_).ok());
+    if (!is_finished_) static_cast<void>(fs_.unlink(key_).ok());
+  }
+  OpenObject(const OpenObject&) = delete;
+  OpenObject& operator=(const OpenObject&) = delete;
+
+  Fs& fs() const { return fs_; }
+  FileId file() const { return file_; }
+  const std::string& key() const { return key_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+  void begin_write() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
+  void end_write(bool is_ok) {
+    if (!is_ok) has_failed_.store(true, std::memory_order_relaxed);
+    in_flight_.fetch_sub(1, std::memory_order_release);
+  }
+  bool is_idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+  bool has_failed() const { return has_failed_.load(std::memory_order_relaxed); }
+
+  Result<> close() {
+    is_closed_ = true;
+    return fs_.close(file_);
+  }
+  bool is_closed() const { return is_closed_; }
+  void finished() { is_finished_ = true; }
+
+ private:
+  Fs& fs_;
+  const FileId file_;
+  const std::string key_;
+  const std::uint64_t bytes_;
+  std::atomic<std::uint64_t> in_flight_ = 0;
+  std::atomic<bool> has_failed_ = false;
+  bool is_closed_ = false;
+  bool is_finished_ = false;
+};
+
+using Check = std::function<Result<>(const Deadline&)>;
+
+class FileWriter final : public ObjectWriter {
+ public:
+  FileWriter(std::shared_ptr<OpenObject> object, Check check)
+      : object_(std::move(object)), check_(std::move(check)) {}
+
+  void write(std::uint64_t offset, BufferRef data, Completion done) override {
+    const std::uint64_t count = data.bytes().size();
+    if (!object_) return done(Error(Code::bug, "write after finish"));
+    if (offset > object_->bytes() || count > object_->bytes() - offset)
+      return done(Error(Code::bad_argument, fmt::format("write {}: {} bytes at {} do not fit into {}",
+                                                        object_->key(), count, offset, object_->bytes())));
+    object_->begin_write();
+    Fs& fs = object_->fs();
+    const FileId file = object_->file();
+    fs.write_at(file, offset, std::move(data), [object = object_, done = std::move(done)](Result<> result) {
+      object->end_write(result.ok());
+      if (result.ok()) return done(Done{});
+      done(with_key(std::move(result).error(), "write", object->key()));
+    });
+  }
+
+  Result<> finish(const Deadline& by) override {
+    if (!object_) return Error(Code::bug, "finish called twice");
+    // Whatever happens below, the object is over: a second try takes a new name.
+    const std::shared_ptr<OpenObject> object = std::move(object_);
+    if (auto done = finish_object(*object, by); !done.ok())
+      return with_key(std::move(done).error(), "finish", object->key());
+    return Done{};
+  }
+
+ private:
+  Result<> finish_object(OpenObject& object, const Deadline& by) const {
+    UNBROKEN_DO(check_(by));
+    object.fs().settle(object.file());
+    if (!object.is_idle()) return Error(Code::bug, "a write was settled without an answer");
+    if (object.has_failed()) return Error(Code::unavailable, "a write had failed");
+    UNBROKEN_DO(check_(by));
+    UNBROKEN_TRY(const std::uint64_t size, object.fs().size(object.file()));
+    if (size != object.bytes())
+      return Error(Code::bug, fmt::format("the file has {} bytes of {}", size, object.bytes()));
+    UNBROKEN_DO(check_(by));
+    UNBROKEN_POINT("filestore.before_sync");
+    UNBROKEN_DO(object.fs().sync(object.file()));
+    UNBROKEN_DO(object.close());
+    object.finished();
+    UNBROKEN_POINT("filestore.after_sync");
+    return Done{};
+  }
+
+  std::shared_ptr<OpenObject> object_;
+  Check check_;
+};
+
+class FileReader final : public ObjectReader {
+ public:
+  FileReader(const Fs& fs, FileId file, std::string key, std::uint64_t bytes)
+      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes) {}
+  ~FileReader() override { static_cast<void>(fs_.close(file_).ok()); }
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
+
+  std::uint64_t bytes() const override { return bytes_; }
+  Result<> read(std::uint64_t offset, MutableBytes into) const override {
+    if (into.empty()) return Done{};
+    auto got = fs_.read_at(file_, offset, into);
+    if (!got.ok()) return with_key(std::move(got).error(), "read", key_);
+    if (got.value() != into.size())
+      return Error(Code::corrupt, fmt::format("read {}: ends after {} bytes, {} wanted at {}", key_,
+                                              offset + got.value(), into.size(), offset));
+    return Done{};
+  }
+
+ private:
+  const Fs& fs_;
+  const FileId file_;
+  const std::string key_;
+  const std::uint64_t bytes_;
+};
+
+}  // namespace
+
+bool is_temporary_name(std::string_view name) {
+  if (!name.ends_with(kTemporarySuffix)) return false;
+  name.remove_suffix(kTemporarySuffix.size());
+  if (name.size() < kNonceDigits + 2) return false;
+  const std::string_view digits = name.substr(name.size() - kNonceDigits);
+  return name[name.size() - kNonceDigits - 1] == '.' &&
+         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+FileStore::FileStore(Fs& fs, const Clock& clock, Random& random, FileStoreOptions options)
+    : fs_(fs), clock_(clock), random_(random), options_(std::move(options)) {}
+
+Capabilities FileStore::capabilities() const {
+  return {.exclusive_create = options_.exclusive_create,
+          .survives_node = options_.survives_node,
+          .survives_process = options_.survives_process};
+}
+
+StoreIdentity FileStore::identity() const {
+  const auto info = fs_.info("");
+  if (!info.ok()) return {.device = 0, .inode = 0, .path = options_.path};
+  return {.device = info.value().device, .inode = info.value().inode, .path = options_.path};
+}
+
+Result<> FileStore::check(const Deadline& by) const {
+  if (by.stop.stop_requested()) return Error(Code::stopped, "stopped by the caller");
+  if (clock_.now() >= by.at) return Error(Code::late, "the deadline has passed");
+  return Done{};
+}
+
+std::string FileStore::temporary_name(std::string_view key) {
+  return fmt::format("{}.{}{}", key, Nonce{random_.next()}.hex(), kTemporarySuffix);
+}
+
+/// The name of a folder at the top may have to become durable once more.
+void FileStore::forget_durable(std::string_view folder) {
+  const std::scoped_lock lock(mutex_);
+  durable_folders_.erase(std::string(folder));
+  ++folder_changes_;
+}
+
+Result<> FileStore::make_parents(std::string_view key, const Deadline& by) {
+  for (std::size_t slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1)) {
+    const std::string_view folder = key.substr(0, slash);
+    UNBROKEN_DO(check(by));
+    const auto made = fs_.make_dir(folder);
+    // Also where it exists: it was missing just now, so somebody else has made it afresh.
+    if (parent_of(folder).empty()) forget_durable(folder);
+    if (!made.ok()) return Error(made.error());
+  }
+  return Done{};
+}
+
+/// A new file at `path`; the folders of `key` are made where they are missing.
+Result<FileId> FileStore::create_file(const std::string& path, std::string_view key, const Deadline& by) {
+  for (int i = 0;; ++i) {
+    UNBROKEN_DO(check(by));
+    auto file = fs_.create_excl(path);
+    if (!file.is(Code::not_found) || i == kFolderRetries) return file;
+    UNBROKEN_DO(make_parents(key, by));
+  }
+}
+
+void FileStore::discard(std::string_view path) {
+  static_cast<void>(fs_.unlink(path).ok());
+}
+
+/// A closed temporary file beside `key`, content durable if asked for. Leaves nothing after an error.
+Result<std::string> FileStore::write_temporary(std::string_view key, Bytes data, bool is_durable,
+                                               const Deadline& by) {
+  std::string temporary = temporary_name(key);
+  UNBROKEN_TRY(const FileId file, create_file(temporary, key, by));
+  const auto fill = [&]() -> Result<> {
+    UNBROKEN_DO(check(by));
+    UNBROKEN_DO(write_whole(fs_, file, data));
+    if (!is_durable) return Done{};
+    UNBROKEN_DO(check(by));
+    UNBROKEN_POINT("filestore.before_sync");
+    return fs_.sync(file);
+  };
+  auto filled = fill();
+  auto closed = fs_.close(file);
+  if (filled.ok()) filled = std::move(closed);
+  if (filled.ok()) return temporary;
+  discard(temporary);
+  return std::move(filled).error();
+}
+
+/// Gives the whole, durable temporary file its name, without ever replacing.
+Result<Created> FileStore::publish(const std::string& temporary, std::string_view key) {
+  if (UNBROKEN_MUTANT("rename_instead_of_link")) {
+    UNBROKEN_DO(fs_.rename(temporary, key));
+    return Created::created;
+  }
+  auto linked = fs_.link(temporary, key);
+  if (linked.ok() && linked.value() == Created::created) return linked;
+  // A network file system may have lost the answer, or answered a request of ours that it carried out twice:
+  // the temporary name is ours alone, so a second link is the one we asked for (open(2), O_EXCL).
+  const auto info = fs_.info(temporary);
+  if (info.ok() && info.value().links == 2) return Created::created;
+  return linked;
+}
+
+Result<Created> FileStore::create(std::string_view key, Bytes data, const Deadline& by) {
+  UNBROKEN_DO(check_key(key));
+  auto temporary = write_temporary(key, data, true, by);
+  if (!temporary.ok()) return with_key(std::move(temporary).error(), "create", key);
+  Result<Created> how = Created::unknown;
+  if (auto in_time = check(by); in_time.ok()) {
+    UNBROKEN_POINT("filestore.before_link");
+    how = publish(temporary.value(), key);
+    UNBROKEN_POINT("filestore.after_link");
+  } else {
+    how = std::move(in_time).error();
+  }
+  discard(temporary.value());
+  if (!how.ok()) return with_key(std::move(how).error(), "create", key);
+  return how;
+}
+
+Result<std::unique_ptr<ObjectWriter>> FileStore::open_writer(std::string_view key, std::uint64_t bytes,
+                                                             const Deadline& by) {
+  UNBROKEN_DO(check_key(key));
+  std::string path(key);
+  auto file = create_file(path, key, by);
+  if (!file.ok()) return with_key(std::move(file).error(), "create", key);
+  auto object = std::make_shared<OpenObject>(fs_, file.value(), std::move(path), bytes);
+  return std::unique_ptr<ObjectWriter>(std::make_unique<FileWriter>(
+      std::move(object), [this](const Deadline& deadline) { return check(deadline); }));
+}
+
+Result<std::unique_ptr<ObjectReader>> FileStore::open_reader(std::string_view key, const Deadline& by) const {
+  UNBROKEN_DO(check_key(key));
+  UNBROKEN_DO(check(by));
+  auto file = fs_.open_read(key);
+  if (!file.ok()) return with_key(std::move(file).error(), "open", key);
+  auto size = fs_.size(file.value());
+  if (!size.ok()) {
+    static_cast<void>(fs_.close(file.value()).ok());
+    return with_key(std::move(size).error(), "open", key);
+  }
+  return std::unique_ptr<ObjectReader>(
+      std::make_unique<FileReader>(fs_, file.value(), std::string(key), size.value()));
+}
+
+Result<std::string> FileStore::get(std::string_view key, std::uint64_t bytes_max, const Deadline& by) const {
+  UNBROKEN_TRY(const auto reader, open_reader(key, by));
+  const std::uint64_t bytes = reader->bytes();
+  if (bytes > bytes_max)
+    return Error(Code::corrupt,
+                 fmt::format("read {}: it has {} bytes, at most {} are expected", key, bytes, bytes_max));
+  UNBROKEN_DO(check(by));
+  std::string content(bytes, '\0');
+  UNBROKEN_DO(reader->read(0, std::as_writable_bytes(std::span(content))));
+  return content;
+}
+
+Result<std::vector<std::string>> FileStore::list(std::string_view prefix, const Deadline& by) const {
+  UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
+  UNBROKEN_DO(check(by));
+  auto names = fs_.list(folder);
+  if (names.is(Code::not_found)) return std::vector<std::string>();
+  if (!names.ok()) return with_key(std::move(names).error(), "list", prefix);
+  // A name that is no key cannot be an object of ours.
+  std::erase_if(names.value(),
+                [](const std::string& name) { return is_temporary_name(name) || !check_key(name).ok(); });
+  std::ranges::sort(names.value());
+  return names;
+}
+
+Result<> FileStore::remove(std::string_view key, const Deadline& by) {
+  UNBROKEN_DO(check_key(key));
+  UNBROKEN_DO(check(by));
+  UNBROKEN_POINT("filestore.before_unlink");
+  auto removed = unless_gone(fs_.unlink(key));
+  if (!removed.ok()) return with_key(std::move(removed).error(), "remove", key);
+  return removed;
+}
+
+Result<std::uint64_t> FileStore::sweep_temporaries(std::string_view prefix, const Deadline& by) {
+  UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
+  UNBROKEN_DO(check(by));
+  auto names = fs_.list(folder);
+  if (names.is(Code::not_found)) return std::uint64_t{0};
+  if (!names.ok()) return with_key(std::move(names).error(), "list", prefix);
+  std::uint64_t count = 0;
+  for (const std::string& name : names.value()) {
+    if (!is_temporary_name(name)) continue;
+    UNBROKEN_DO(check(by));
+    UNBROKEN_DO(unless_gone(fs_.unlink(join(folder, name))));
+    ++count;
+  }
+  return count;
+}
+
+Result<> FileStore::remove_folder(std::string_view prefix, const Deadline& by) {
+  UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
+  if (folder.empty()) return Error(Code::bad_argument, "remove folder: the run directory itself stays");
+  UNBROKEN_DO(check(by));
+  auto removed = unless_gone(fs_.remove_dir(folder));
+  if (!removed.ok()) {
+    // What a killed writer left behind must not keep the folder for ever.
+    UNBROKEN_TRY(const std::uint64_t swept, sweep_temporaries(prefix, by));
+    UNBROKEN_DO(check(by));
+    if (swept > 0) removed = unless_gone(fs_.remove_dir(folder));
+  }
+  if (!removed.ok()) return with_key(std::move(removed).error(), "remove folder", folder);
+  forget_durable(folder);
+  return Done{};
+}
+
+/// Makes the names of `folder` and of the folders above it durable.
+Result<> FileStore::sync_above(std::string_view folder, const Deadline& by) {
+  while (!folder.empty()) {
+    const std::string_view parent = parent_of(folder);
+    std::uint64_t changes = 0;
+    if (parent.empty()) {
+      const std::scoped_lock lock(mutex_);
+      if (durable_folders_.contains(folder)) return Done{};
+      changes = folder_changes_;
+    }
+    UNBROKEN_DO(check(by));
+    UNBROKEN_DO(fs_.sync_dir(parent));
+    if (parent.empty()) {
+      const std::scoped_lock lock(mutex_);
+      if (changes == folder_changes_) durable_folders_.emplace(folder);
+    }
+    folder = parent;
+  }
+  return Done{};
+}
+
+Result<> FileStore::sync(std::string_view prefix, const Deadline& by) {
+  UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
+  UNBROKEN_DO(check(by));
+  if (UNBROKEN_MUTANT("no_dir_sync")) return Done{};
+  UNBROKEN_POINT("filestore.before_dir_sync");
+  auto synced = fs_.sync_dir(folder);
+  // Where there is no folder there are no names to lose.
+  if (synced.is(Code::not_found)) return Done{};
+  if (synced.ok()) synced = sync_above(folder, by);
+  if (!synced.ok()) return with_key(std::move(synced).error(), "sync", prefix);
+  UNBROKEN_POINT("filestore.after_dir_sync");
+  return Done{};
+}
+
+Result<> FileStore::advise(std::string_view key, Bytes data, const Deadline& by) {
+  UNBROKEN_DO(check_key(key));
+  auto temporary = write_temporary(key, data, false, by);
+  if (!temporary.ok()) return with_key(std::move(temporary).error(), "replace", key);
+  auto renamed = check(by);
+  if (renamed.ok()) renamed = fs_.rename(temporary.value(), key);
+  if (renamed.ok()) return Done{};
+  discard(temporary.value());
+  return with_key(std::move(renamed).error(), "replace", key);
+}
+
+Result<> FileStore::append(std::string_view key, Bytes data, const Deadline& by) {
+  UNBROKEN_DO(check_key(key));
+  UNBROKEN_DO(check(by));
+  auto appended = fs_.append(key, data);
+  if (appended.is(Code::not_found)) {
+    UNBROKEN_DO(make_parents(key, by));
+    UNBROKEN_DO(check(by));
+    appended = fs_.append(key, data);
+  }
+  if (!appended.ok()) return with_key(std::move(appended).error(), "append to", key);
+  return Done{};
+}
+
+Result<std::uint64_t> FileStore::free_bytes(const Deadline& by) const {
+  UNBROKEN_DO(check(by));
+  return fs_.free_bytes();
+}
+
+}  // namespace unbroken
