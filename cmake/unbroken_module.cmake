@@ -3,6 +3,7 @@
 function(unbroken_module name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
   set(source_dir "${PROJECT_SOURCE_DIR}/src/${name}")
+  set_property(GLOBAL PROPERTY UNBROKEN_DEPENDS_${name} ${ARG_DEPENDS})
   file(GLOB sources CONFIGURE_DEPENDS "${source_dir}/*.cc")
   list(FILTER sources EXCLUDE REGEX "(_test|_fuzz|_main)\\.cc$")
   set(root "${PROJECT_BINARY_DIR}/include/${name}")
