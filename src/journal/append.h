@@ -1,16 +1,18 @@
 #pragma once
 // The sole writer of slots (rule R3). Every record is decided on the exact prefix that it extends:
 //   1. read forward to the head; sync the journal: what the decision rests on is durable, whoever wrote it;
-//   2. re-read slot n-1 by name: absent or different means that the storage lost names underneath: fold again, and
+//   2. re-read slot n-1 by name: absent or different means that the storage lost names underneath: fold
+//   again, and
 //      after a second time refuse;
 //   3. decide on the prefix 0..n-1;
 //   4. create slot n; whatever the answer, read n: another nonce means that somebody was first, go to 1;
-//   5. sync; re-read n: mine means done, else go to 1.
+//   5. sync; re-read n: mine means done, else go to 1. Then the advisory hint is written.
 // Only then may the caller acknowledge, delete, or act as owner.
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "journal/history.h"
@@ -24,17 +26,9 @@ using Decision = std::variant<Fact, Stand>;
 using Decide = std::function<Result<Decision>(const History&)>;
 
 struct Appended {
-  History history;                  ///< the fold up to and with the record, or up to the head where it stood down
-  std::optional<Record> record;     ///< nullopt: decide() stood down
-  Sha256 digest;                    ///< of the record
-};
-
-/// A starting point known to be right: folded before, or empty. `hint` is the slot that an advisory hint names.
-struct Known {
-  History history;
-  std::optional<std::uint64_t> hint_slot;
-  std::optional<Sha256> hint_digest;
-  std::optional<std::string> hint_run;
+  History history;  ///< the fold up to and with the record, or up to the head where it stood down
+  std::optional<Record> record;  ///< nullopt: decide() stood down
+  Sha256 digest;                 ///< of the record
 };
 
 class Append final : public Machine {
@@ -45,27 +39,9 @@ class Append final : public Machine {
   std::vector<Action> start() override;
   std::vector<Action> on(const Event& event) override;
   bool is_over() const override;
-  /// After is_over(). Errors: journal_unreadable, fenced and whatever decide() returned, unavailable, no_space,
-  /// unsupported.
+  /// After is_over(). Errors: journal_unreadable, fenced and whatever decide() returned, unavailable,
+  /// no_space, unsupported.
   Result<Appended> take();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
-/// Reads the journal to its head and makes sure that what was read is durable and still there (sync, re-read). With
-/// `is_read_only` it never syncs: for commands and loads that must not write.
-class ReadJournal final : public Machine {
- public:
-  ReadJournal(History history, bool is_read_only);
-  ~ReadJournal() override;
-  std::vector<Action> start() override;
-  std::vector<Action> on(const Event& event) override;
-  bool is_over() const override;
-  Result<History> take();
-  /// Slots whose record was read from its second copy.
-  const std::vector<std::uint64_t>& repaired() const;
 
  private:
   struct Impl;

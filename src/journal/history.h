@@ -23,9 +23,9 @@ struct Checkpoint {
   Commit commit;
   std::uint64_t slot = 0;
   std::int64_t at_unix_ms = 0;
-  bool is_intended = false;               ///< condemned; its bytes may be gone
+  bool is_intended = false;  ///< condemned; its bytes may be gone
   bool is_deleted = false;
-  std::set<std::string> verified;         ///< tiers where it was read back whole
+  std::set<std::string> verified;  ///< tiers where it was read back whole
   std::optional<Quarantine> quarantine;
   std::set<Nonce> pins;
   bool is_quarantined() const { return quarantine.has_value(); }
@@ -41,14 +41,14 @@ class History {
   void skip_void(std::uint64_t slot, const Sha256& seen);
 
   std::uint64_t next_slot() const { return next_slot_; }
-  const Sha256& head() const { return head_; }       ///< digest of the last record; zeros before slot 0
+  const Sha256& head() const { return head_; }  ///< digest of the last record; zeros before slot 0
   const std::optional<Genesis>& genesis() const { return genesis_; }
   const Policy& policy() const { return policy_; }
   bool is_sealed() const { return is_sealed_; }
 
-  const std::vector<Attempt>& attempts() const { return attempts_; }   ///< journal order
+  const std::vector<Attempt>& attempts() const { return attempts_; }  ///< journal order
   const Attempt* newest_attempt() const { return attempts_.empty() ? nullptr : &attempts_.back(); }
-  std::uint32_t next_attempt() const;                ///< max + 1; max + 2 after a VOID, which may have been an OPEN
+  std::uint32_t next_attempt() const;  ///< max + 1; max + 2 after a VOID, which may have been an OPEN
 
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }  ///< journal order
   const Checkpoint* find(const SaveId& save) const;
@@ -56,8 +56,8 @@ class History {
   /// The first try index of (step, attempt) that is neither committed nor aborted.
   std::uint32_t next_try(std::uint64_t step, std::uint32_t attempt) const;
 
-  /// Checkpoints on the lineage of the newest OPEN, newest first: its own commits, then its resume point and what lies
-  /// before that in the same way (rule R2).
+  /// Checkpoints on the lineage of the newest OPEN, newest first: its own commits, then its resume point and
+  /// what lies before that in the same way (rule R2).
   std::vector<const Checkpoint*> lineage() const;
   bool is_on_lineage(const SaveId& save) const;
   /// What a restart resumes from: the newest good one on the lineage.
@@ -69,6 +69,19 @@ class History {
 
  private:
   Result<> apply_fact(const Record& record, const Sha256& digest);
+  Result<> fold(const Genesis&, const Record& record, const Sha256& digest);
+  Result<> fold(const Open&, const Record& record, const Sha256& digest);
+  Result<> fold(const Commit&, const Record& record, const Sha256& digest);
+  Result<> fold(const Abort&, const Record& record, const Sha256& digest);
+  Result<> fold(const Intent&, const Record& record, const Sha256& digest);
+  Result<> fold(const Deleted&, const Record& record, const Sha256& digest);
+  Result<> fold(const Pin&, const Record& record, const Sha256& digest);
+  Result<> fold(const Unpin&, const Record& record, const Sha256& digest);
+  Result<> fold(const Quarantine&, const Record& record, const Sha256& digest);
+  Result<> fold(const Verified&, const Record& record, const Sha256& digest);
+  Result<> fold(const Policy&, const Record& record, const Sha256& digest);
+  Result<> fold(const Void&, const Record& record, const Sha256& digest);
+  Result<> fold(const Reserved&, const Record& record, const Sha256& digest);
   Checkpoint* find_mutable(const SaveId& save);
 
   std::uint64_t next_slot_ = 0;

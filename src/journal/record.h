@@ -1,9 +1,10 @@
 #pragma once
-// One record of the journal: a fact, the slot it stands in, who wrote it, and the digest of the record before.
+// One record of the journal: a fact, the slot it stands in, who wrote it, and the digest of the record
+// before.
 //
-// A record's file holds its canonical JSON twice, each copy closed by a SHA-256 line (docs/format/journal.md); writers
-// stay below 4 KiB, readers accept 64 KiB. A type that this version does not know is refused when it is marked
-// critical, else skipped but kept in the chain.
+// A record's file holds its canonical JSON twice, each copy closed by a SHA-256 line
+// (docs/format/journal.md); writers stay below 4 KiB, readers accept 64 KiB. A type that this version does
+// not know is refused when it is marked critical, else skipped but kept in the chain.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,25 +22,25 @@ namespace unbroken {
 
 /// Slot 0: who this run is.
 struct Genesis {
-  std::string run;                     ///< uuid, as 8-4-4-4-12 hex digits
+  std::string run;  ///< uuid, as 8-4-4-4-12 hex digits
   std::uint32_t format = 1;
-  std::vector<std::string> features;   ///< critical flags: a reader that does not know one refuses
+  std::vector<std::string> features;  ///< critical flags: a reader that does not know one refuses
 };
 
 /// Who holds an attempt, as far as a machine can tell (protects against accidents; safety is the journal's).
 struct Owner {
-  std::string job;                     ///< SLURM_JOB_ID and the like; empty where there is none
+  std::string job;  ///< SLURM_JOB_ID and the like; empty where there is none
   std::string host, boot_id;
   std::uint64_t pid_namespace = 0, pid = 0, start_ticks = 0;
-  std::uint64_t device = 0, inode = 0; ///< of the run directory
+  std::uint64_t device = 0, inode = 0;  ///< of the run directory
 };
 
 /// A new attempt. Fencing the old one and choosing what to resume from are this one record.
 struct Open {
-  std::uint32_t attempt = 0;           ///< from 1
-  std::uint32_t world = 1;             ///< writers that must hand in a receipt
-  std::optional<SaveId> resume;        ///< none: a fresh start
-  Nonce life;                          ///< of the (only) rank; receipts carry it
+  std::uint32_t attempt = 0;     ///< from 1
+  std::uint32_t world = 1;       ///< writers that must hand in a receipt
+  std::optional<SaveId> resume;  ///< none: a fresh start
+  Nonce life;                    ///< of the (only) rank; receipts carry it
   Owner owner;
 };
 
@@ -47,39 +48,64 @@ struct Commit {
   SaveId save;
   Sha256 manifest;
   std::uint64_t manifest_bytes = 0;
-  std::uint64_t state_bytes = 0;       ///< of all shards
+  std::uint64_t state_bytes = 0;  ///< of all shards
   std::map<std::string, double> metrics;
-  std::string health = "ok";           ///< "ok" or "non-finite"
-  std::string tier = "run";            ///< the tier that holds the bytes
+  std::string health = "ok";  ///< "ok" or "non-finite"
+  std::string tier = "run";   ///< the tier that holds the bytes
 };
-struct Abort { SaveId save; std::string why; };
+struct Abort {
+  SaveId save;
+  std::string why;
+};
 /// The save is condemned: its bytes may go once this record is durable.
-struct Intent { SaveId save; };
-struct Deleted { std::vector<SaveId> saves; };
-struct Pin { SaveId save; Nonce pin; };
-struct Unpin { SaveId save; Nonce pin; };
+struct Intent {
+  SaveId save;
+};
+struct Deleted {
+  std::vector<SaveId> saves;
+};
+struct Pin {
+  SaveId save;
+  Nonce pin;
+};
+struct Unpin {
+  SaveId save;
+  Nonce pin;
+};
 /// Damage, with evidence.
 struct Quarantine {
   SaveId save;
   std::string tier = "run", object, expected, seen, host;
   Nonce life;
 };
-struct Verified { SaveId save; std::string tier = "run"; };
+struct Verified {
+  SaveId save;
+  std::string tier = "run";
+};
 /// Retention that was asked for: kept in the journal so that every program applies the same.
-struct Policy { std::uint32_t keep_last = 3, verified_min = 2; };
+struct Policy {
+  std::uint32_t keep_last = 3, verified_min = 2;
+};
 /// Slot `slot` holds junk with this digest: skip it.
-struct Void { std::uint64_t slot = 0; Sha256 seen; };
+struct Void {
+  std::uint64_t slot = 0;
+  Sha256 seen;
+};
 /// A type this version reads past: SUMMARY, PROMOTED, SEAL, TAG ... or one of a later version.
-struct Reserved { std::string type; bool is_critical = false; Json body; };
+struct Reserved {
+  std::string type;
+  bool is_critical = false;
+  Json body;
+};
 
-using Fact = std::variant<Genesis, Open, Commit, Abort, Intent, Deleted, Pin, Unpin, Quarantine, Verified, Policy, Void,
-                          Reserved>;
+using Fact = std::variant<Genesis, Open, Commit, Abort, Intent, Deleted, Pin, Unpin, Quarantine, Verified,
+                          Policy, Void, Reserved>;
 
 struct Record {
   std::uint64_t slot = 0;
-  Nonce writer;                ///< drawn anew for each append: tells whose record stands in a slot
-  Sha256 previous;             ///< digest of the record before; zeros in slot 0
-  std::int64_t at_unix_ms = 0; ///< for people
+  Nonce writer;                 ///< drawn anew for each append: tells whose record stands in a slot
+  Sha256 previous;              ///< digest of the record before; zeros in slot 0
+  std::int64_t at_unix_ms = 0;  ///< for people
   Fact fact;
 };
 
@@ -90,11 +116,18 @@ inline constexpr std::uint64_t kRecordBytesRead = 65536;
 std::string_view type_of(const Fact& fact);
 
 /// The file's bytes and the record's digest (SHA-256 of its canonical JSON).
-struct EncodedRecord { std::string bytes; Sha256 digest; };
+struct EncodedRecord {
+  std::string bytes;
+  Sha256 digest;
+};
 /// Errors: bad_argument (over 4 KiB, or text that is not UTF-8).
 Result<EncodedRecord> encode_record(const Record& record);
 
-struct DecodedRecord { Record record; Sha256 digest; bool is_repaired = false; };
+struct DecodedRecord {
+  Record record;
+  Sha256 digest;
+  bool is_repaired = false;
+};
 /// Errors: corrupt (magic, seal, shape, length), unsupported (unknown critical type or feature).
 Result<DecodedRecord> decode_record(std::string_view bytes);
 

@@ -1,0 +1,42 @@
+#pragma once
+// Reads the journal from where a fold stands to its head.
+//
+// Nothing is taken on trust: the hint and the listing are only asked whether slots stand beyond the head that
+// was found, for then records were lost, and a journal that lost records is refused (rules R11, R13, R16).
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "journal/hint.h"
+#include "journal/history.h"
+#include "world/action.h"
+
+namespace unbroken {
+
+struct JournalRead {
+  History history;
+  std::vector<std::uint64_t> repaired;  ///< slots read from their second copy
+  std::optional<Hint> hint;             ///< as found, if it is one of this run
+};
+
+class ReadJournal final : public Machine {
+ public:
+  enum class Purpose : std::uint8_t {
+    decide,  ///< what was read is made durable (sync) and read again: the fold may be acted on
+    look,    ///< reads only: for commands and loads that must not write
+  };
+  ReadJournal(History history, Purpose purpose);
+  ~ReadJournal() override;
+  std::vector<Action> start() override;
+  std::vector<Action> on(const Event& event) override;
+  bool is_over() const override;
+  /// After is_over(). An empty journal is an empty history. Errors: journal_unreadable, unsupported,
+  /// unavailable.
+  Result<JournalRead> take();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace unbroken

@@ -1,0 +1,49 @@
+#pragma once
+// Where the journal lives, and how one slot is read.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "journal/history.h"
+#include "world/action.h"
+
+namespace unbroken {
+
+inline constexpr std::string_view kJournalPrefix = "journal/";
+/// "journal/00000000000000000007".
+std::string slot_key(std::uint64_t slot);
+/// The slot that a name directly below journal/ stands for; nullopt for any other name.
+std::optional<std::uint64_t> slot_from_name(std::string_view name);
+
+/// Follows the journal forward, one slot at a time. Junk is read again once, then looked up in the slot
+/// after: a VOID there skips it, anything else refuses.
+class Follow {
+ public:
+  explicit Follow(History history) : history_(std::move(history)) {}
+  /// The read to do next.
+  Action ask() const;
+  enum class Step : std::uint8_t { more, head };
+  /// `head`: the next slot is not there. Errors: journal_unreadable, unsupported. A chain that does not fit
+  /// is journal_unreadable with is_chain_broken().
+  Result<Step> on(const std::optional<std::string>& bytes);
+  bool is_chain_broken() const { return is_chain_broken_; }
+  const History& history() const { return history_; }
+  const std::vector<std::uint64_t>& repaired() const { return repaired_; }
+
+ private:
+  enum class State : std::uint8_t { reading, reading_again, looking_for_void };
+  Result<Step> junk(const std::string& bytes, const Error& why);
+
+  History history_;
+  State state_ = State::reading;
+  std::string junk_;
+  int rereads_ = 0;
+  std::string junk_why_;
+  bool is_chain_broken_ = false;
+  std::vector<std::uint64_t> repaired_;
+};
+
+}  // namespace unbroken
