@@ -1,0 +1,203 @@
+#include "cadence/tiers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace unbroken {
+
+namespace {
+
+constexpr std::size_t kNone = SIZE_MAX;
+
+/// The next tier after `i` that is in use.
+std::size_t next_used(std::span<const TierInterval> plan, std::size_t i) {
+  for (std::size_t k = i + 1; k < plan.size(); ++k)
+    if (plan[k].is_used) return k;
+  return kNone;
+}
+
+/// Shares with those of dropped tiers moved to the next one in use.
+std::vector<double> shares_in_use(std::span<const TierTimes> tiers, std::span<const TierInterval> plan) {
+  std::vector<double> shares(tiers.size(), 0);
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const std::size_t to = plan[i].is_used ? i : next_used(plan, i);
+    shares[to == kNone ? i : to] += tiers[i].share;
+  }
+  return shares;
+}
+
+double first_order_interval_s(const TierTimes& tier, double share, double mtti_s) {
+  return std::sqrt(2 * tier.stall_s * mtti_s / share);
+}
+
+}  // namespace
+
+std::vector<TierInterval> tier_intervals(std::span<const TierTimes> tiers, double mtti_s) {
+  UNBROKEN_CHECK(!tiers.empty());
+  std::vector<TierInterval> plan(tiers.size());
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    const std::vector<double> shares = shares_in_use(tiers, plan);
+    for (std::size_t i = 0; i < tiers.size(); ++i)
+      plan[i].interval_s =
+          first_order_interval_s(tiers[i], shares[i] > 0 ? shares[i] : tiers[i].share, mtti_s);
+    for (std::size_t i = 0; i < tiers.size() && !has_changed; ++i) {
+      const std::size_t up = next_used(plan, i);
+      if (!plan[i].is_used || up == kNone) continue;
+      const bool is_useless = !(shares[i] > 0) || plan[i].interval_s >= plan[up].interval_s;
+      if (is_useless) plan[i].is_used = false, has_changed = true;
+    }
+  }
+  std::uint64_t every = 1;
+  double below_s = 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    if (!plan[i].is_used) continue;
+    if (below_s > 0) {
+      const double times = std::clamp(std::round(plan[i].interval_s / below_s), 1.0, 1e6);
+      every *= static_cast<std::uint64_t>(times);
+    }
+    plan[i].every = every;
+    below_s = plan[i].interval_s;
+  }
+  return plan;
+}
+
+namespace {
+
+/// The tiers in use, bottom up, with everything that the formulas need.
+struct Level {
+  TierTimes times;       ///< share: with that of dropped tiers
+  std::uint64_t every;   ///< of the saves
+  std::uint64_t blocks;  ///< of the level below in one of this level
+};
+
+std::vector<Level> levels_of(const TierJob& job) {
+  UNBROKEN_CHECK(job.tiers.size() == job.plan.size() && !job.tiers.empty());
+  const std::vector<double> shares = shares_in_use(job.tiers, job.plan);
+  std::vector<Level> levels;
+  for (std::size_t i = 0; i < job.tiers.size(); ++i) {
+    if (!job.plan[i].is_used) continue;
+    TierTimes times = job.tiers[i];
+    times.share = shares[i];
+    const std::uint64_t below = levels.empty() ? 1 : levels.back().every;
+    levels.push_back({times, job.plan[i].every, std::max<std::uint64_t>(job.plan[i].every / below, 1)});
+  }
+  return levels;
+}
+
+/// Mean stall of one save: the safest tier that is due takes it.
+double mean_stall_s(const std::vector<Level>& levels) {
+  double sum = 0;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const double due = 1 / static_cast<double>(levels[i].every);
+    const double due_higher = i + 1 < levels.size() ? 1 / static_cast<double>(levels[i + 1].every) : 0;
+    sum += levels[i].times.stall_s * (due - due_higher);
+  }
+  return sum;
+}
+
+/// Parts of the waste to first order.
+Waste parts_of(const TierJob& job, const std::vector<Level>& levels) {
+  Waste parts;
+  const double period = job.interval_s + mean_stall_s(levels);
+  parts.stall = mean_stall_s(levels) / period;
+  for (const Level& level : levels) {
+    const double rate = level.times.share / job.mtti_s;
+    parts.lost_work += rate * period * static_cast<double>(level.every) / 2;
+    parts.recovery += rate * level.times.recovery_s;
+    parts.persist_lag += rate * level.times.persist_s;
+  }
+  return parts;
+}
+
+/// How one attempt at something ends: after `time_s` on average, done, or stopped by a failure of kind k.
+struct Outcome {
+  double time_s = 0;
+  double done = 1;
+  std::vector<double> failed;  ///< by kind = level
+};
+
+Outcome try_for(double seconds, const std::vector<Level>& levels, double mtti_s) {
+  const double fails = -std::expm1(-seconds / mtti_s);
+  Outcome out{mtti_s * fails, 1 - fails, {}};
+  for (const Level& level : levels) out.failed.push_back(fails * level.times.share);
+  return out;
+}
+
+/// `first` and then `second`, which is not begun when the first fails.
+Outcome then(const Outcome& first, const Outcome& second) {
+  Outcome out = first;
+  out.time_s += first.done * second.time_s;
+  out.done *= second.done;
+  for (std::size_t k = 0; k < out.failed.size(); ++k) out.failed[k] += first.done * second.failed[k];
+  return out;
+}
+
+/// `one`, n times in a row, by squaring.
+Outcome repeat(Outcome one, std::uint64_t n) {
+  Outcome out{0, 1, std::vector<double>(one.failed.size(), 0)};
+  for (; n > 0; n >>= 1) {
+    if (n & 1) out = then(out, one);
+    one = then(one, one);
+  }
+  return out;
+}
+
+/// `attempt` until it is done or a failure of a higher kind stops it; each failure of kind `level` costs a
+/// recovery.
+Outcome until_done(const Outcome& attempt, std::size_t level, const std::vector<Level>& levels,
+                   double mtti_s) {
+  Outcome recovery = try_for(levels[level].times.recovery_s, levels, mtti_s);
+  double again = 0;  // failures of this kind or a lower one only start the recovery anew
+  for (std::size_t k = 0; k <= level; ++k) again += recovery.failed[k];
+  recovery.time_s /= 1 - again;
+  recovery.done /= 1 - again;
+  for (double& p : recovery.failed) p /= 1 - again;
+
+  const double fails = attempt.failed[level];
+  const double scale = 1 / (1 - fails * recovery.done);
+  Outcome out{(attempt.time_s + fails * recovery.time_s) * scale, attempt.done * scale, attempt.failed};
+  for (std::size_t k = 0; k < out.failed.size(); ++k)
+    out.failed[k] = k <= level ? 0 : (attempt.failed[k] + fails * recovery.failed[k]) * scale;
+  return out;
+}
+
+/// A block of `level` that ends with a save of tier `last`.
+Outcome block(std::size_t level, std::size_t last, double interval_s, const std::vector<Level>& levels,
+              double mtti_s) {
+  if (level == 0)
+    return until_done(try_for(interval_s + levels[last].times.stall_s, levels, mtti_s), 0, levels, mtti_s);
+  const Outcome inner = block(level - 1, level - 1, interval_s, levels, mtti_s);
+  const Outcome end = block(level - 1, last, interval_s, levels, mtti_s);
+  return until_done(then(repeat(inner, levels[level].blocks - 1), end), level, levels, mtti_s);
+}
+
+}  // namespace
+
+double tier_efficiency_first_order(const TierJob& job) {
+  const std::vector<Level> levels = levels_of(job);
+  return std::max(1 - parts_of(job, levels).sum(), 0.0);
+}
+
+double tier_efficiency(const TierJob& job) {
+  const std::vector<Level> levels = levels_of(job);
+  if (!std::isfinite(job.mtti_s)) return job.interval_s / (job.interval_s + mean_stall_s(levels));
+  const std::size_t top = levels.size() - 1;
+  const Outcome whole = block(top, top, job.interval_s, levels, job.mtti_s);
+  double lag = 0;
+  for (const Level& level : levels) lag += level.times.share * level.times.persist_s / job.mtti_s;
+  const double work = job.interval_s * static_cast<double>(levels[top].every);
+  const double value = work / whole.time_s * std::exp(-lag);
+  return std::isfinite(value) ? value : 0;
+}
+
+Waste tier_waste(const TierJob& job) {
+  Waste parts = parts_of(job, levels_of(job));
+  const double scale = parts.sum() > 0 ? (1 - tier_efficiency(job)) / parts.sum() : 0;
+  for (double* part : {&parts.stall, &parts.lost_work, &parts.recovery, &parts.persist_lag}) *part *= scale;
+  return parts;
+}
+
+}  // namespace unbroken
