@@ -1,0 +1,268 @@
+#include "os/os_fs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grp.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "os/errno.h"
+#include "os/file_io.h"
+
+namespace unbroken {
+namespace {
+
+// Never waits for the other end of a planted pipe, never takes a terminal.
+constexpr int kPlain = O_NONBLOCK | O_NOCTTY;
+
+int number_of(FileId file) {
+  return static_cast<int>(file);
+}
+
+/// The system did not say whether the name was made: a server's answer may be lost after the deed.
+bool is_answer_lost(int number) {
+  switch (number) {
+    case EIO:
+    case EINTR:
+    case ESTALE:
+    case ETIMEDOUT:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ENOTCONN:
+    case EHOSTDOWN:
+    case EREMOTEIO:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_missing_call(int number) {
+  return number == ENOSYS || number == EOPNOTSUPP || number == EINVAL;
+}
+
+/// Refuses pipes, devices and folders under a name that must be a file.
+Result<> check_regular(int file, std::string_view path) {
+  struct stat status{};
+  if (::fstat(file, &status) != 0) return errno_error(errno, "fstat", path);
+  if (!S_ISREG(status.st_mode))
+    return Error(Code::bad_argument, fmt::format("{}: is not a regular file", path));
+  return Done{};
+}
+
+FileInfo info_of(const struct stat& status) {
+  return {.bytes = static_cast<std::uint64_t>(status.st_size),
+          .links = static_cast<std::uint32_t>(status.st_nlink),
+          .mode = status.st_mode & 07777,
+          .owner = status.st_uid,
+          .is_directory = S_ISDIR(status.st_mode),
+          .device = status.st_dev,
+          .inode = status.st_ino};
+}
+
+}  // namespace
+
+OsFs::OsFs(Descriptor root, std::string path, Ownership ownership, const OsFsOptions& options)
+    : root_(std::move(root)),
+      path_(std::move(path)),
+      ownership_(ownership),
+      calls_(*options.calls),
+      lookup_(root_.get(), options.is_lookup_portable) {}
+
+Result<> OsFs::check_alive() const {
+  if (guard_.is_child())
+    return Error(Code::stopped, "the run belongs to the process that opened it, not to its fork");
+  return Done{};
+}
+
+Result<> OsFs::set_mode(int file, mode_t mode, const Ownership& ownership, std::string_view path) {
+  if (ownership.group && ::fchown(file, static_cast<uid_t>(-1), *ownership.group) != 0)
+    return errno_error(errno, "fchown", path);
+  if (::fchmod(file, mode) != 0) return errno_error(errno, "fchmod", path);
+  return Done{};
+}
+
+Result<FileId> OsFs::create_excl(std::string_view path) {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(Descriptor file, lookup_.open(path, O_CREAT | O_EXCL | O_RDWR | kPlain, 0600));
+  if (auto set = set_mode(file.get(), ownership_.file_mode(), ownership_, path); !set.ok()) {
+    static_cast<void>(unlink(path).ok());
+    return std::move(set).error();
+  }
+  return FileId{file.release()};
+}
+
+Result<FileId> OsFs::open_read(std::string_view path) const {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(Descriptor file, lookup_.open(path, O_RDONLY | kPlain));
+  UNBROKEN_DO(check_regular(file.get(), path));
+  return FileId{file.release()};
+}
+
+void OsFs::write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) {
+  if (auto alive = check_alive(); !alive.ok()) return done(std::move(alive));
+  const int number = write_whole_at(calls_, number_of(file), offset, data.bytes());
+  if (number == 0) return done(Done{});
+  done(errno_error(number, "pwrite", "the file"));
+}
+
+Result<std::uint64_t> OsFs::read_at(FileId file, std::uint64_t offset, MutableBytes into) const {
+  UNBROKEN_DO(check_alive());
+  const ReadCount read = read_whole_at(calls_, number_of(file), offset, into);
+  if (read.error != 0) return errno_error(read.error, "pread", "the file");
+  return read.bytes;
+}
+
+Result<std::uint64_t> OsFs::size(FileId file) const {
+  UNBROKEN_DO(check_alive());
+  struct stat status{};
+  if (::fstat(number_of(file), &status) != 0) return errno_error(errno, "fstat", "the file");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+Result<> OsFs::sync(FileId file) {
+  UNBROKEN_DO(check_alive());
+  // Once, whatever it says: after a failure the kernel may call the lost pages clean.
+  if (calls_.fsync(number_of(file)) != 0) return errno_error(errno, "fsync", "the file");
+  return Done{};
+}
+
+Result<> OsFs::close(FileId file) const {
+  UNBROKEN_DO(check_alive());
+  // Linux has let go of the descriptor also where it says EINTR.
+  if (calls_.close(number_of(file)) != 0 && errno != EINTR) return errno_error(errno, "close", "the file");
+  return Done{};
+}
+
+Result<Created> OsFs::link(std::string_view from, std::string_view to) {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(const Lookup::Place source, lookup_.place(from));
+  UNBROKEN_TRY(const Lookup::Place target, lookup_.place(to));
+  return link_names(source, target, to);
+}
+
+Result<Created> OsFs::link_names(const Lookup::Place& from, const Lookup::Place& to, std::string_view path) {
+  const int source = from.folder.get(), target = to.folder.get();
+  if (calls_.linkat(source, from.name.c_str(), target, to.name.c_str(), 0) == 0) return Created::created;
+  if (errno == EEXIST) return Created::exists;
+  if (is_answer_lost(errno)) return Created::unknown;
+  // EPERM is how a file system without hard links answers (link(2)).
+  if (errno != EPERM && !is_missing_call(errno)) return errno_error(errno, "link", path);
+  if (calls_.renameat2(source, from.name.c_str(), target, to.name.c_str(), RENAME_NOREPLACE) == 0)
+    return Created::created;
+  if (errno == EEXIST) return Created::exists;
+  if (is_answer_lost(errno)) return Created::unknown;
+  Error error = errno_error(errno, "link, then rename without replacing", path);
+  if (is_missing_call(errno)) return Error(Code::unsupported, error.what());
+  return error;
+}
+
+Result<> OsFs::rename(std::string_view from, std::string_view to) {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(const Lookup::Place source, lookup_.place(from));
+  UNBROKEN_TRY(const Lookup::Place target, lookup_.place(to));
+  if (::renameat(source.folder.get(), source.name.c_str(), target.folder.get(), target.name.c_str()) != 0)
+    return errno_error(errno, "rename", to);
+  return Done{};
+}
+
+Result<> OsFs::unlink(std::string_view path) {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(const Lookup::Place place, lookup_.place(path));
+  if (::unlinkat(place.folder.get(), place.name.c_str(), 0) != 0) return errno_error(errno, "unlink", path);
+  return Done{};
+}
+
+Result<Created> OsFs::make_dir(std::string_view path) {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(const Lookup::Place place, lookup_.place(path));
+  if (::mkdirat(place.folder.get(), place.name.c_str(), 0700) != 0) {
+    if (errno == EEXIST) return Created::exists;
+    return errno_error(errno, "mkdir", path);
+  }
+  UNBROKEN_TRY(const Descriptor folder, lookup_.open(path, O_RDONLY | O_DIRECTORY));
+  UNBROKEN_DO(set_mode(folder.get(), ownership_.folder_mode(), ownership_, path));
+  return Created::created;
+}
+
+Result<> OsFs::remove_dir(std::string_view path) {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(const Lookup::Place place, lookup_.place(path));
+  if (::unlinkat(place.folder.get(), place.name.c_str(), AT_REMOVEDIR) != 0)
+    return errno_error(errno, "rmdir", path);
+  return Done{};
+}
+
+Result<> OsFs::sync_dir(std::string_view path) {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(const Descriptor folder, lookup_.open(path, O_RDONLY | O_DIRECTORY));
+  if (calls_.fsync(folder.get()) == 0) return Done{};
+  Error error = errno_error(errno, "fsync of the directory", path);
+  if (is_missing_call(errno)) return Error(Code::unsupported, error.what());
+  return error;
+}
+
+Result<std::vector<std::string>> OsFs::list(std::string_view dir) const {
+  UNBROKEN_DO(check_alive());
+  UNBROKEN_TRY(Descriptor folder, lookup_.open(dir, O_RDONLY | O_DIRECTORY));
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(folder.get()), ::closedir);
+  if (!stream) return errno_error(errno, "opendir", dir);
+  folder.release();
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  if (errno != 0) return errno_error(errno, "readdir", dir);
+  return names;
+}
+
+Result<FileInfo> OsFs::info(std::string_view path) const {
+  UNBROKEN_DO(check_alive());
+  struct stat status{};
+  if (path.empty()) {
+    if (::fstat(root_.get(), &status) != 0) return errno_error(errno, "fstat", path);
+    return info_of(status);
+  }
+  UNBROKEN_TRY(const Lookup::Place place, lookup_.place(path));
+  if (::fstatat(place.folder.get(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno_error(errno, "fstat", path);
+  if (S_ISLNK(status.st_mode)) return errno_error(ELOOP, "fstat", path);
+  return info_of(status);
+}
+
+Result<> OsFs::append(std::string_view path, Bytes data) {
+  UNBROKEN_DO(check_alive());
+  constexpr int kAppend = O_WRONLY | O_APPEND | kPlain;
+  auto file = lookup_.open(path, kAppend);
+  if (file.is(Code::not_found)) {
+    file = lookup_.open(path, kAppend | O_CREAT | O_EXCL, 0600);
+    if (file.ok()) UNBROKEN_DO(set_mode(file.value().get(), ownership_.file_mode(), ownership_, path));
+  }
+  if (!file.ok()) return std::move(file).error();
+  struct stat status{};
+  if (::fstat(file.value().get(), &status) != 0) return errno_error(errno, "fstat", path);
+  // A second name could be somebody else's file.
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
+    return Error(Code::bad_argument, fmt::format("{}: is not a plain file of one name", path));
+  // On a file opened for appending Linux ignores the offset (pwrite(2), BUGS).
+  if (const int number = write_whole_at(calls_, file.value().get(), 0, data); number != 0)
+    return errno_error(number, "append", path);
+  return Done{};
+}
+
+Result<std::uint64_t> OsFs::free_bytes() const {
+  UNBROKEN_DO(check_alive());
+  struct statvfs status{};
+  if (::fstatvfs(root_.get(), &status) != 0) return errno_error(errno, "statvfs", "");
+  return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
+}
+
+}  // namespace unbroken
