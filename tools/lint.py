@@ -74,8 +74,8 @@ def blank(text):
 
 def tracked(root):
     """Paths of the tree that are ours: what git tracks or would track."""
-    done = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
-                          stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others",
+                           "--exclude-standard"], cwd=root, stdout=subprocess.PIPE, check=True)
     return sorted(path for path in set(done.stdout.decode().split("\0"))
                   if path and (root / path).is_file() and not (root / path).is_symlink())
 
