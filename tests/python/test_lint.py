@@ -133,6 +133,11 @@ def test_text_is_ascii(tree):
     assert not tree("tests/hostile/a.md", "na\u00efve\n")
 
 
+def test_links_lead_somewhere(tree):
+    assert "link" in rules(tree("docs/a.md", "[b](b.md)\n"))
+    assert "link" not in rules(tree("docs/a.md", "[a](a.md#top) [web](https://example.org) [up](../cmake/modules.cmake)\n"))
+
+
 @pytest.mark.parametrize("word", ["TO" + "DO: later", "FIX" + "ME", "XX" + "X", "see /work" + "/shared/x.md"])
 def test_notes_to_oneself_do_not_stay(tree, word):
     assert "word" in rules(tree("docs/a.md", word + "\n"))
