@@ -1,10 +1,11 @@
 # One call per module. Each module gets an include root of its own (build/include/<module>, holding one link to
-# its sources), so that `#include "engine/x.h"` compiles only where `engine` is a declared dependency.
+# its sources), so that `#include "engine/x.h"` compiles only where `engine` is a declared dependency. A module that
+# outgrows a folder has folders inside: src/sim/disk/sim_fs.h is "sim/disk/sim_fs.h".
 function(unbroken_module name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
   set(source_dir "${PROJECT_SOURCE_DIR}/src/${name}")
   set_property(GLOBAL PROPERTY UNBROKEN_DEPENDS_${name} ${ARG_DEPENDS})
-  file(GLOB sources CONFIGURE_DEPENDS "${source_dir}/*.cc")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${source_dir}/*.cc")
   list(FILTER sources EXCLUDE REGEX "(_test|_fuzz|_main)\\.cc$")
   set(root "${PROJECT_BINARY_DIR}/include/${name}")
   file(MAKE_DIRECTORY "${root}")
@@ -23,7 +24,7 @@ function(unbroken_module name)
   endforeach()
   target_link_libraries(unbroken_${name} ${scope} ${ARG_LIBRARIES})
   if(UNBROKEN_TESTS)
-    file(GLOB tests CONFIGURE_DEPENDS "${source_dir}/*_test.cc")
+    file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${source_dir}/*_test.cc")
     if(tests)
       unbroken_test(${name}_test SOURCES ${tests} DEPENDS ${name})
     endif()

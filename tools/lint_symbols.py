@@ -31,12 +31,12 @@ def is_banned(module, symbol):
 
 def symbols(build, modules, finding):
     """Findings in the objects of a build tree, and a note where there are none to look at."""
-    objects = [path for path in build.glob("CMakeFiles/unbroken_*.dir/src/*/*.o")]
+    objects = [path for path in build.glob("CMakeFiles/unbroken_*.dir/src/**/*.o")]
     if not objects:
         return [], ["no objects in build/: symbols were not checked (`./dev build`)"]
     listed = subprocess.run(["nm", "--undefined-only", "--demangle", "--print-file-name", *objects], text=True,
                             errors="replace", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    found, line_of = [], re.compile(r"^.*/src/(\w+)/([\w.]+)\.o:\s+[UwW]\s+(.*)$")
+    found, line_of = [], re.compile(r"^.*?[.]dir/src/(\w+)/([\w./]+)\.o:\s+[UwW]\s+(.*)$")
     for line in listed.splitlines():
         matched = line_of.match(line)
         if matched and matched[1] in modules:
