@@ -9,22 +9,6 @@
 
 namespace unbroken {
 
-void RecentMean::add(double value) {
-  values_[count_ % kWindow] = value;
-  ++count_;
-}
-
-double RecentMean::value() const {
-  const std::size_t n = std::min(count_, kWindow);
-  if (n == 0) return 0;
-  std::array<double, kWindow> sorted = values_;
-  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
-  const double cap = 3 * sorted[(n - 1) / 2];
-  double sum = 0;
-  for (std::size_t i = 0; i < n; ++i) sum += std::min(sorted[i], cap);
-  return sum / static_cast<double>(n);
-}
-
 Result<Schedule> Schedule::every_steps(std::uint64_t steps) {
   if (steps == 0) return Error(Code::bad_argument, "every: 0 steps, it must be at least 1");
   return Schedule(Kind::steps, steps, 0);

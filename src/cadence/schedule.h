@@ -9,30 +9,14 @@
 //
 // A save that falls due while one is in flight is the caller's to skip: it says so with `on_save`, and the
 // next one falls due an interval later. The first completed step of a life is saved by the caller, always.
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "cadence/recent_mean.h"
 
 namespace unbroken {
-
-/// The mean of the last few values in which no outlier counts more than three medians.
-/// Units: those of the values, which are >= 0.   Threads: the caller's.
-class RecentMean {
- public:
-  void add(double value);
-  /// 0 before the first value.
-  double value() const;
-  std::size_t count() const { return count_; }
-
- private:
-  static constexpr std::size_t kWindow = 5;
-  std::array<double, kWindow> values_{};
-  std::size_t count_ = 0;
-};
 
 class Schedule {
  public:

@@ -1,0 +1,177 @@
+#include "cadence/cadence.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "cadence/explain.h"
+#include "cadence/formulas.h"
+
+namespace unbroken {
+namespace {
+
+constexpr double kDay = 86400;
+
+Cadence make(const CadenceOptions& options, std::span<const Life> history = {}) {
+  return Cadence::create(options, history).value();
+}
+
+/// A run whose saves all cost the same, at work from time 0.
+Cadence measured(const CadenceOptions& options, const SaveCost& cost, int saves = 5) {
+  Cadence cadence = make(options);
+  cadence.start(0, 0);
+  for (int i = 0; i < saves; ++i) cadence.on_cost(cost, 0);
+  return cadence;
+}
+
+TEST(Cadence, SavesAtTheOptimumOfWhatItMeasured) {
+  const Cadence cadence = measured({.mtti_s = 14400}, {.stall_s = 2, .persist_s = 10});
+  EXPECT_EQ(cadence.plan().bound_by, BoundBy::optimum);
+  EXPECT_NEAR(cadence.plan().mtti_s, 14400, 200);
+  EXPECT_NEAR(cadence.plan().interval_s, exact_interval_s(2, 14400), 2);
+}
+
+TEST(Cadence, AsksForASaveOnceTheIntervalIsOver) {
+  Cadence cadence = measured({.mtti_s = 14400}, {.stall_s = 2, .persist_s = 10});
+  const double interval = cadence.plan().interval_s;
+  cadence.on_save(1000);
+  EXPECT_FALSE(cadence.should_save(1, 1000 + 2 + interval - 0.1));
+  EXPECT_TRUE(cadence.should_save(2, 1000 + 2 + interval + 0.1));
+}
+
+TEST(Cadence, NeverWaitsForeverWithoutFailures) {
+  EXPECT_EQ(make({}).plan().interval_s, 3600);
+  const Cadence quiet = measured({.mtti_s = HUGE_VAL}, {.stall_s = 2, .persist_s = 10});
+  EXPECT_EQ(quiet.plan().bound_by, BoundBy::no_failures);
+  EXPECT_EQ(quiet.plan().interval_s, 3600);
+  const Cadence promised = measured({.mtti_s = HUGE_VAL, .rpo_s = 600}, {.stall_s = 2, .persist_s = 10});
+  EXPECT_EQ(promised.plan().bound_by, BoundBy::rpo);
+  EXPECT_EQ(promised.plan().interval_s, 588);
+  // The prior alone would say six hours.
+  const Cadence alone = measured({}, {.stall_s = 10, .persist_s = 10});
+  EXPECT_GT(alone.plan().exact_s, 3600);
+  EXPECT_EQ(alone.plan().interval_s, 3600);
+}
+
+TEST(Cadence, SavesNoFasterThanTheStorageAndSaysSo) {
+  const Cadence cadence = measured({.mtti_s = 3600}, {.stall_s = 0.5, .persist_s = 300});
+  EXPECT_EQ(cadence.plan().bound_by, BoundBy::floor);
+  EXPECT_EQ(cadence.plan().interval_s, 299.5);
+  EXPECT_NE(explain_text(cadence.plan(), cadence.mtti_ci95_s()).find("the floor"), std::string::npos);
+  const Cadence wide = measured({.mtti_s = 3600, .in_flight = 8}, {.stall_s = 0.5, .persist_s = 300});
+  EXPECT_EQ(wide.plan().bound_by, BoundBy::optimum);
+}
+
+TEST(Cadence, KeepsItsBounds) {
+  const SaveCost cost{.stall_s = 2, .persist_s = 10};
+  EXPECT_EQ(measured({.mtti_s = 14400, .every_min_s = 600}, cost).plan().interval_s, 600);
+  EXPECT_EQ(measured({.mtti_s = 14400, .every_max_s = 60}, cost).plan().interval_s, 60);
+  EXPECT_EQ(measured({.mtti_s = 14400, .rpo_s = 120}, cost).plan().interval_s, 108);
+  EXPECT_TRUE(Cadence::create({.every_min_s = 60, .every_max_s = 30}).is(Code::bad_argument));
+  EXPECT_TRUE(Cadence::create({.rpo_s = 60, .every_min_s = 60}).is(Code::bad_argument));
+  EXPECT_TRUE(Cadence::create({.mtti_s = -1}).is(Code::bad_argument));
+  EXPECT_TRUE(Cadence::create({.mtti_s = std::nan("")}).is(Code::bad_argument));
+  EXPECT_TRUE(Cadence::create({.rpo_s = 0}).is(Code::bad_argument));
+}
+
+TEST(Cadence, KeepsAPromiseAtTheBoundaryBeforeItBreaks) {
+  Cadence cadence = measured({.mtti_s = 14400, .rpo_s = 120}, {.stall_s = 2, .persist_s = 10});
+  for (std::uint64_t step = 1; step <= 6; ++step)
+    EXPECT_FALSE(cadence.should_save(step, 14.0 * static_cast<double>(step))) << step;
+  EXPECT_TRUE(cadence.should_save(7, 14.0 * 7));  // step 8 ends at 112 s, too late for 108
+}
+
+TEST(Cadence, RefusesAPromiseThatTheStorageCannotKeep) {
+  const Cadence cadence = measured({.rpo_s = 120}, {.stall_s = 2, .persist_s = 90});
+  EXPECT_NE(cadence.plan().broken_promise.find("2m"), std::string::npos) << cadence.plan().broken_promise;
+  EXPECT_EQ(cadence.plan().bound_by, BoundBy::floor);
+  EXPECT_EQ(cadence.plan().interval_s, 88);
+}
+
+TEST(Cadence, ShortensAtOnceAfterALifeWithoutASecondSave) {
+  const Life early[] = {{.seconds = 100, .saves = 1}, {.seconds = 80, .saves = 1}};
+  Cadence cadence = make({.mtti_s = 14400}, early);
+  cadence.start(0, 0);
+  cadence.on_cost({.stall_s = 2, .persist_s = 5}, 0);
+  EXPECT_LE(cadence.plan().interval_s, 40);
+  cadence.on_cost({.stall_s = 2, .persist_s = 5}, 50);
+  EXPECT_GT(cadence.plan().interval_s, 40);
+  EXPECT_LT(make({}, early).plan().interval_s, 50);  // before anything was measured, too
+}
+
+TEST(Cadence, CountsOnlyLivesThatLostWork) {
+  const Life kept[] = {{.seconds = kDay, .saves = 9, .has_lost_work = false},
+                       {.seconds = kDay, .saves = 9, .has_lost_work = false}};
+  const Life lost[] = {{.seconds = kDay, .saves = 9}, {.seconds = kDay, .saves = 9}};
+  EXPECT_EQ(make({.mtti_s = kDay}, kept).plan().failures, 0);
+  EXPECT_EQ(make({.mtti_s = kDay}, lost).plan().failures, 2);
+  EXPECT_GT(make({.mtti_s = kDay}, kept).plan().mtti_s, make({.mtti_s = kDay}, lost).plan().mtti_s);
+  EXPECT_EQ(make({.mtti_s = kDay}, kept).plan().node_days, 2);
+}
+
+TEST(Cadence, MovesToAGridStepThatIsNear) {
+  Cadence cadence = measured({.mtti_s = 14400, .keep_every = 100}, {.stall_s = 2, .persist_s = 10});
+  const double interval = cadence.plan().interval_s;  // about 240 s
+  ASSERT_NEAR(interval, 240, 3);
+  const double step_s = interval / 95;  // due at step 95, the grid is five steps away
+  for (std::uint64_t step = 1; step < 100; ++step)
+    EXPECT_FALSE(cadence.should_save(step, step_s * static_cast<double>(step))) << step;
+  EXPECT_TRUE(cadence.should_save(100, step_s * 100));
+
+  Cadence far = measured({.mtti_s = 14400, .keep_every = 100}, {.stall_s = 2, .persist_s = 10});
+  const double faster = interval / 80 * 1.0001;
+  for (std::uint64_t step = 1; step < 80; ++step)
+    EXPECT_FALSE(far.should_save(step, faster * static_cast<double>(step)));
+  EXPECT_TRUE(far.should_save(80, faster * 80));
+}
+
+TEST(Cadence, NamesTheStepForAGroup) {
+  Cadence cadence = measured({.mtti_s = 14400}, {.stall_s = 2, .persist_s = 10});
+  EXPECT_EQ(cadence.next_save_step(0, 0), 1u);  // no step was seen yet
+  cadence.should_save(1, 10);
+  const auto named = cadence.next_save_step(1, 10);
+  EXPECT_NEAR(static_cast<double>(named), cadence.plan().interval_s / 10, 1);
+  for (std::uint64_t step = 2; step < named; ++step)
+    EXPECT_FALSE(cadence.should_save(step, 10.0 * static_cast<double>(step))) << step;
+  EXPECT_TRUE(cadence.should_save(named, 10.0 * static_cast<double>(named)));
+}
+
+TEST(Cadence, LeavesTheIntervalWhereATenthWouldChangeIt) {
+  Cadence cadence = measured({.mtti_s = 14400}, {.stall_s = 2, .persist_s = 10});
+  const double interval = cadence.plan().interval_s;
+  cadence.take_news();
+  cadence.on_cost({.stall_s = 2.2, .persist_s = 10}, 0);
+  EXPECT_EQ(cadence.plan().interval_s, interval);
+  EXPECT_FALSE(cadence.take_news());
+  for (int i = 0; i < 3; ++i) cadence.on_cost({.stall_s = 20, .persist_s = 30}, 0);
+  EXPECT_GT(cadence.plan().interval_s, 2 * interval);
+  EXPECT_TRUE(cadence.take_news());
+  EXPECT_FALSE(cadence.take_news());
+}
+
+TEST(Cadence, ExplainsWithItsOwnNumbers) {
+  const Cadence cadence = measured({.mtti_s = 14400}, {.stall_s = 2, .persist_s = 10});
+  const Json json = explain_json(cadence.plan(), cadence.mtti_ci95_s());
+  for (const char* key : {"interval_s", "stall_s", "persist_s", "mtti_s", "mtti_ci95_s", "failures",
+                          "node_days", "prior", "recovery_s", "floor_s", "bound_by", "efficiency", "text"})
+    EXPECT_TRUE(json.contains(key)) << key;
+  EXPECT_LT(json["mtti_ci95_s"][0], json["mtti_s"]);
+  EXPECT_GT(json["mtti_ci95_s"][1], json["mtti_s"]);
+  EXPECT_NE(json["text"].get<std::string>().find("d = 2.0s"), std::string::npos) << json["text"];
+  EXPECT_EQ(explain_json(make({.mtti_s = HUGE_VAL}).plan(), {HUGE_VAL, HUGE_VAL})["mtti_s"], "Infinity");
+}
+
+TEST(Cadence, PrintsWhatADecisionCosts) {
+  Cadence cadence = measured({.mtti_s = 1e7, .keep_every = 1000000}, {.stall_s = 2, .persist_s = 10});
+  const auto begin = std::chrono::steady_clock::now();
+  int saves = 0;
+  for (std::uint64_t step = 1; step <= 1000000; ++step)
+    saves += cadence.should_save(step, 1e-3 * static_cast<double>(step));
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+  RecordProperty("decide_ns", std::to_string(took.count() / 1e6));
+  EXPECT_GE(saves, 1);
+}
+
+}  // namespace
+}  // namespace unbroken

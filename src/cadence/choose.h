@@ -1,0 +1,38 @@
+#pragma once
+// From what would be best to what is done: the optimum, held by what the storage can follow and by what was
+// promised. The planner and a running job choose by this one rule.
+#include <limits>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace unbroken {
+
+/// What decided the interval.
+enum class BoundBy : std::uint8_t { optimum, floor, rpo, given, no_failures, every_min, every_max };
+/// "optimum", "no-failures".
+std::string_view name_of(BoundBy bound) noexcept;
+
+/// All in seconds. Intervals are work between saves, without the stall.
+struct Choice {
+  double exact_s = 0;  ///< the optimum; infinite where no failures are expected
+  double floor_s = 0;  ///< the storage cannot follow a shorter one
+  double stall_s = 0;
+  double persist_s = 0;
+  double rpo_s = std::numeric_limits<double>::infinity();  ///< never lose more than this
+  double min_s = 0;
+  double max_s = std::numeric_limits<double>::infinity();
+  /// The longest where no failures are expected.
+  double quiet_s = 3600;
+};
+
+struct Chosen {
+  double interval_s = 0;
+  BoundBy bound_by = BoundBy::optimum;
+};
+
+/// max(exact, floor), at most what the promise leaves: rpo - stall - persist.
+/// Errors: bad_argument (the promise cannot be kept), with both figures in the text.
+Result<Chosen> choose_interval(const Choice& in);
+
+}  // namespace unbroken

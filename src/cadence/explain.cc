@@ -1,0 +1,79 @@
+#include "cadence/explain.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/text.h"
+
+namespace unbroken {
+
+namespace {
+
+std::string why(const CadencePlan& plan) {
+  const std::string optimum =
+      fmt::format("M (1 + W0(-exp(-(1 + d/M)))) = {} with d = {} a save and M = {}",
+                  format_duration(plan.exact_s), format_duration(plan.stall_s), format_duration(plan.mtti_s));
+  switch (plan.bound_by) {
+    case BoundBy::optimum:
+      return optimum;
+    case BoundBy::floor:
+      return fmt::format("the floor: a save takes {} to become durable, longer than the optimum {} leaves",
+                         format_duration(plan.persist_s), format_duration(plan.exact_s));
+    case BoundBy::rpo:
+      return fmt::format("rpo: what it leaves after a stall of {} and {} until durable; the optimum is {}",
+                         format_duration(plan.stall_s), format_duration(plan.persist_s),
+                         format_duration(plan.exact_s));
+    case BoundBy::given:
+      return fmt::format("given; the optimum is {}", optimum);
+    case BoundBy::no_failures:
+      return plan.saves == 0 ? std::string("no save was measured yet")
+                             : fmt::format("no failure yet, so at least this often; a save costs {}",
+                                           format_duration(plan.stall_s));
+    case BoundBy::every_min:
+      return fmt::format("every_min; the optimum is {}", optimum);
+    case BoundBy::every_max:
+      return fmt::format("every_max; the optimum is {}", optimum);
+  }
+  return optimum;
+}
+
+}  // namespace
+
+std::string explain_text(const CadencePlan& plan, const Cadence::Range& mtti_ci95) {
+  std::string belief = "no failures expected";
+  if (std::isfinite(plan.mtti_s))
+    belief = fmt::format(
+        "M {} from {:.0f} failure{} that lost work in {:.3g} node-days and a prior of {:.3g} per 1,000 "
+        "node-days, 95 % between {} and {}",
+        format_duration(plan.mtti_s), plan.failures, plan.failures == 1 ? "" : "s", plan.node_days,
+        plan.prior_per_1000_node_days, format_duration(mtti_ci95.low_s), format_duration(mtti_ci95.high_s));
+  std::string text = fmt::format("every {}: {}; {}; efficiency {:.2f} %", format_duration(plan.interval_s),
+                                 why(plan), belief, 100 * plan.efficiency);
+  if (!plan.broken_promise.empty()) text += "; " + plan.broken_promise;
+  return text;
+}
+
+Json json_number(double value) {
+  if (std::isfinite(value)) return value;
+  if (std::isnan(value)) return "NaN";
+  return value > 0 ? "Infinity" : "-Infinity";
+}
+
+Json explain_json(const CadencePlan& plan, const Cadence::Range& mtti_ci95) {
+  return {{"interval_s", json_number(plan.interval_s)},
+          {"stall_s", json_number(plan.stall_s)},
+          {"persist_s", json_number(plan.persist_s)},
+          {"mtti_s", json_number(plan.mtti_s)},
+          {"mtti_ci95_s", Json::array({json_number(mtti_ci95.low_s), json_number(mtti_ci95.high_s)})},
+          {"failures", json_number(plan.failures)},
+          {"node_days", json_number(plan.node_days)},
+          {"prior", {{"failures_per_1000_node_days", json_number(plan.prior_per_1000_node_days)}}},
+          {"recovery_s", json_number(plan.recovery_s)},
+          {"floor_s", json_number(plan.floor_s)},
+          {"bound_by", std::string(name_of(plan.bound_by))},
+          {"efficiency", json_number(plan.efficiency)},
+          {"text", explain_text(plan, mtti_ci95)}};
+}
+
+}  // namespace unbroken
