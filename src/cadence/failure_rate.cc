@@ -9,8 +9,10 @@ namespace {
 
 /// The chance that the rate changed between two failures.
 constexpr double kChange = 1.0 / 40;
-/// After a change the prior says less than at the start, so that ten failures outweigh it.
-constexpr double kFreshWeight = 0.5;
+/// What a change is expected to be, either way: so many times as often. Weight: in failures, so that a few
+/// outweigh it.
+constexpr double kStep = 5;
+constexpr double kFreshWeight = 1;
 /// In place of no time at all.
 constexpr double kTiny = 1e-12;
 
@@ -26,63 +28,82 @@ double failure_log(double shape, double node_days, double more) {
 }  // namespace
 
 FailureRate::FailureRate(const FailurePrior& prior) : prior_(prior) {
-  regimes_[0] = fresh(0);
-  if (const double rate = prior.per_1000_node_days / 1000; rate > 0)
-    regimes_[0] = {0, prior.weight, prior.weight / rate};
+  const double rate = per_node_day_expected();
+  regimes_[0] = {0, prior.weight, prior.weight / rate};
   count_ = 1;
 }
 
-FailureRate::Regime FailureRate::fresh(double log_weight) const {
-  const double rate = prior_.per_1000_node_days / 1000;
-  return {log_weight, kFreshWeight,
-          kFreshWeight / (rate > 0 ? rate : FailurePrior{}.per_1000_node_days / 1000)};
+double FailureRate::per_node_day_expected() const {
+  return (prior_.per_1000_node_days > 0 ? prior_.per_1000_node_days : FailurePrior{}.per_1000_node_days) /
+         1000;
+}
+
+std::array<FailureRate::Regime, 2> FailureRate::after_change(double rate) const {
+  // Rarer is so much likelier that the mean stays what it is until something speaks for a change.
+  const double often = kChange / (1 + kStep);
+  return {{{std::log(often), kFreshWeight, kFreshWeight / (rate * kStep)},
+           {std::log(often * kStep), kFreshWeight, kFreshWeight / (rate / kStep)}}};
+}
+
+void FailureRate::add(const Regime& regime) {
+  if (count_ < kRegimes) {
+    regimes_[count_++] = regime;
+    return;
+  }
+  Regime* lightest =
+      std::min_element(regimes_.data(), regimes_.data() + count_,
+                       [](const Regime& a, const Regime& b) { return a.log_weight < b.log_weight; });
+  if (lightest->log_weight < regime.log_weight) *lightest = regime;
 }
 
 void FailureRate::on_failure() {
+  const std::array<Regime, 2> begun = after_change(mean_rate(0));
   failures_ += 1;
   node_days_ += pending_;
   const double gap = std::max(pending_, kTiny);
   pending_ = 0;
-  for (std::size_t i = 0; i < count_; ++i) {
-    Regime& r = regimes_[i];
-    r.log_weight += std::log1p(-kChange) + failure_log(r.shape, r.node_days, gap);
-  }
-  Regime begun = fresh(0);
-  begun.log_weight = std::log(kChange) + failure_log(begun.shape, begun.node_days, gap);
-  for (std::size_t i = 0; i < count_; ++i) {
-    regimes_[i].shape += 1;
-    regimes_[i].node_days += gap;
-  }
-  begun.shape += 1;
-  begun.node_days += gap;
+  const auto take = [&](Regime regime, double log_prior) {
+    regime.log_weight += log_prior + failure_log(regime.shape, regime.node_days, gap);
+    regime.shape += 1;
+    regime.node_days += gap;
+    return regime;
+  };
+  for (std::size_t i = 0; i < count_; ++i) regimes_[i] = take(regimes_[i], std::log1p(-kChange));
+  for (const Regime& regime : begun) add(take(regime, 0));
 
-  const auto lighter = [](const Regime& a, const Regime& b) { return a.log_weight < b.log_weight; };
-  auto* const end = regimes_.data() + count_;
-  if (count_ < kRegimes) {
-    regimes_[count_++] = begun;
-  } else {
-    *std::min_element(regimes_.data(), end, lighter) = begun;
-  }
-  const double heaviest = std::max_element(regimes_.data(), regimes_.data() + count_, lighter)->log_weight;
-  double sum = 0;
+  double heaviest = regimes_[0].log_weight, sum = 0;
+  for (std::size_t i = 1; i < count_; ++i) heaviest = std::max(heaviest, regimes_[i].log_weight);
   for (std::size_t i = 0; i < count_; ++i) sum += std::exp(regimes_[i].log_weight - heaviest);
   for (std::size_t i = 0; i < count_; ++i) regimes_[i].log_weight -= heaviest + std::log(sum);
+}
+
+double FailureRate::mean_rate(double pending) const {
+  double mean = 0, sum = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Regime& r = regimes_[i];
+    const double weight = std::exp(r.log_weight + survival_log(r.shape, r.node_days, pending));
+    mean += weight * r.shape / (r.node_days + pending);
+    sum += weight;
+  }
+  return sum > 0 ? mean / sum : regimes_[0].shape / (regimes_[0].node_days + pending);
 }
 
 template <class Use>
 void FailureRate::for_each_part(Use use) const {
   // The time since the last failure speaks too: it favours the regimes that expected it to be long. One more
   // part stands for a change since then.
-  std::array<double, kRegimes + 1> weights;
-  std::array<Regime, kRegimes + 1> parts;
+  std::array<double, kRegimes + 2> weights;
+  std::array<Regime, kRegimes + 2> parts;
+  const std::array<Regime, 2> begun = after_change(mean_rate(0));
+  const std::size_t count = count_ + begun.size();
   double sum = 0;
-  for (std::size_t i = 0; i <= count_; ++i) {
-    parts[i] = i < count_ ? regimes_[i] : fresh(std::log(kChange));
+  for (std::size_t i = 0; i < count; ++i) {
+    parts[i] = i < count_ ? regimes_[i] : begun[i - count_];
     weights[i] = std::exp(parts[i].log_weight + survival_log(parts[i].shape, parts[i].node_days, pending_));
     sum += weights[i];
   }
-  for (std::size_t i = 0; i <= count_; ++i)
-    use(sum > 0 ? weights[i] / sum : 1 / static_cast<double>(count_ + 1), parts[i].shape,
+  for (std::size_t i = 0; i < count; ++i)
+    use(sum > 0 ? weights[i] / sum : 1 / static_cast<double>(count), parts[i].shape,
         parts[i].node_days + pending_);
 }
 

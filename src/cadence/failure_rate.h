@@ -42,9 +42,13 @@ class FailureRate {
     double shape;
     double node_days;
   };
-  static constexpr std::size_t kRegimes = 48;
+  static constexpr std::size_t kRegimes = 64;
 
-  Regime fresh(double log_weight) const;
+  double per_node_day_expected() const;
+  /// What the rate may become from `rate` on: some times as often, or as rare.
+  std::array<Regime, 2> after_change(double rate) const;
+  void add(const Regime& regime);
+  double mean_rate(double pending) const;
   bool expects_none() const { return prior_.per_1000_node_days <= 0 && failures_ == 0; }
   /// Calls `use(weight, shape, node_days)` for each part of the belief now; weights sum to 1.
   template <class Use>
