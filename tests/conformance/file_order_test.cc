@@ -1,0 +1,295 @@
+// The order of system calls is what FileStore is for; and what it does where one of them fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "conformance/os_store.h"
+#include "conformance/spy_fs.h"
+#include "filestore/file_store.h"
+
+namespace unbroken {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class FileOrder : public testing::Test {
+ protected:
+  TemporaryDirectory directory_;
+  std::unique_ptr<OsFs> real_ = OsFs::open(directory_.path()).value();
+  SpyFs fs_{*real_};
+  OsClock clock_;
+  OsRandom random_;
+  FileStore store_{fs_, clock_, random_, {.path = directory_.path()}};
+  const Deadline by_{clock_.now() + std::chrono::minutes(5), {}};
+
+  Result<Created> create(std::string_view key, std::string_view text = "text") {
+    return store_.create(key, as_bytes(text), by_);
+  }
+  std::string get(std::string_view key) {
+    auto found = store_.get(key, 1 << 20, by_);
+    return found.ok() ? found.value() : std::string(name_of(found.error().code()));
+  }
+  /// Everything in a folder, temporaries too.
+  std::vector<std::string> files(std::string_view folder) {
+    auto names = real_->list(folder).value();
+    std::ranges::sort(names);
+    return names;
+  }
+  long count(const std::vector<std::string>& calls, std::string_view call) {
+    return std::ranges::count(calls, call);
+  }
+};
+
+TEST_F(FileOrder, CreateWritesSyncsLinksThenUnlinks) {
+  ASSERT_TRUE(create("top").ok());
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("create_excl top.NONCE.tmp", "write", "sync", "close", "link top",
+                                            "unlink top.NONCE.tmp"));
+  ASSERT_TRUE(create("journal/sub/0").ok());
+  EXPECT_THAT(fs_.take_calls(),
+              ElementsAre("create_excl journal/sub/0.NONCE.tmp", "make_dir journal", "make_dir journal/sub",
+                          "create_excl journal/sub/0.NONCE.tmp", "write", "sync", "close",
+                          "link journal/sub/0", "unlink journal/sub/0.NONCE.tmp"));
+}
+
+TEST_F(FileOrder, SyncCoversTheFolderAndThoseAboveIt) {
+  ASSERT_TRUE(create("data/step/object").ok());
+  fs_.take_calls();
+  ASSERT_TRUE(store_.sync("data/step/", by_).ok());
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("sync_dir data/step", "sync_dir data", "sync_dir"));
+  // The name of data is durable now; that of data/step may have been removed and made by somebody.
+  ASSERT_TRUE(store_.sync("data/step/", by_).ok());
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("sync_dir data/step", "sync_dir data"));
+  ASSERT_TRUE(store_.sync("data/", by_).ok());
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("sync_dir data"));
+  ASSERT_TRUE(store_.sync("", by_).ok());
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("sync_dir"));
+}
+
+TEST_F(FileOrder, SyncOfAFolderMadeAnewSyncsItsNameAnew) {
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(create("fold/object").ok());
+    fs_.take_calls();
+    ASSERT_TRUE(store_.sync("fold/", by_).ok());
+    EXPECT_THAT(fs_.take_calls(), ElementsAre("sync_dir fold", "sync_dir")) << round;
+    ASSERT_TRUE(store_.remove("fold/object", by_).ok());
+    ASSERT_TRUE(store_.remove_folder("fold/", by_).ok());
+  }
+}
+
+TEST_F(FileOrder, SyncThatFailsIsNotTakenForDone) {
+  ASSERT_TRUE(create("journal/0").ok());
+  fs_.fail("sync_dir", Code::unavailable);
+  EXPECT_TRUE(store_.sync("journal/", by_).is(Code::unavailable));
+  fs_.heal();
+  fs_.take_calls();
+  ASSERT_TRUE(store_.sync("journal/", by_).ok());
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("sync_dir journal", "sync_dir"));
+}
+
+TEST_F(FileOrder, WriterSyncsOnceThenCloses) {
+  {
+    auto writer = store_.open_writer("shard", 4, by_).value();
+    writer->write(0, BufferRef::of("four"), [](Result<> result) { EXPECT_TRUE(result.ok()); });
+    ASSERT_TRUE(writer->finish(by_).ok());
+  }
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("create_excl shard", "write", "sync", "close"));
+  EXPECT_EQ(get("shard"), "four");
+}
+
+TEST_F(FileOrder, FailedSyncAbandonsTheObject) {
+  fs_.fail("sync", Code::unavailable);
+  EXPECT_TRUE(create("journal/0").is(Code::unavailable));
+  auto writer = store_.open_writer("data/shard", 4, by_).value();
+  writer->write(0, BufferRef::of("four"), [](Result<> result) { EXPECT_TRUE(result.ok()); });
+  fs_.take_calls();
+  EXPECT_TRUE(writer->finish(by_).is(Code::unavailable));
+  EXPECT_FALSE(writer->finish(by_).ok());
+  writer.reset();
+  const auto calls = fs_.take_calls();
+  EXPECT_THAT(calls, ElementsAre("sync", "close", "unlink data/shard"));
+  EXPECT_THAT(files("journal"), IsEmpty());
+  EXPECT_THAT(files("data"), IsEmpty());
+}
+
+TEST_F(FileOrder, FailedCloseAbandonsTheObject) {
+  fs_.fail("close", Code::unavailable);
+  EXPECT_TRUE(create("journal/0").is(Code::unavailable));
+  {
+    auto writer = store_.open_writer("data/shard", 0, by_).value();
+    EXPECT_TRUE(writer->finish(by_).is(Code::unavailable));
+  }
+  EXPECT_EQ(count(fs_.take_calls(), "close"), 2) << "a descriptor is closed once";
+  EXPECT_THAT(files("journal"), IsEmpty());
+  EXPECT_THAT(files("data"), IsEmpty());
+}
+
+TEST_F(FileOrder, FailedWriteIsToldAndEndsTheObject) {
+  auto writer = store_.open_writer("data/shard", 4, by_).value();
+  fs_.fail("write", Code::no_space);
+  Result<> answer = Done{};
+  writer->write(0, BufferRef::of("four"), [&](Result<> result) { answer = std::move(result); });
+  EXPECT_TRUE(answer.is(Code::no_space));
+  fs_.heal();
+  fs_.take_calls();
+  EXPECT_FALSE(writer->finish(by_).ok());
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("close", "unlink data/shard"));
+  fs_.fail("write", Code::no_space);
+  EXPECT_TRUE(create("journal/0").is(Code::no_space));
+  EXPECT_THAT(files("journal"), IsEmpty());
+}
+
+TEST_F(FileOrder, FinishWaitsForWritesInFlight) {
+  fs_.is_deferred = true;
+  auto writer = store_.open_writer("data/shard", 4, by_).value();
+  int answers = 0;
+  for (const std::uint64_t offset : {2, 0})
+    writer->write(offset, BufferRef::of("xy"), [&](Result<> result) { answers += result.ok() ? 1 : 0; });
+  EXPECT_EQ(answers, 0);
+  ASSERT_TRUE(writer->finish(by_).ok());
+  EXPECT_EQ(answers, 2);
+  EXPECT_EQ(get("data/shard"), "xyxy");
+  ASSERT_TRUE(create("journal/0").ok());
+  EXPECT_EQ(get("journal/0"), "text");
+}
+
+TEST_F(FileOrder, DroppedWriterClosesAfterItsLastWrite) {
+  fs_.is_deferred = true;
+  auto writer = store_.open_writer("data/shard", 4, by_).value();
+  writer->write(0, BufferRef::of("four"), [](Result<> result) { EXPECT_TRUE(result.ok()); });
+  fs_.take_calls();
+  writer.reset();
+  EXPECT_THAT(fs_.take_calls(), IsEmpty()) << "the file is still being written";
+  fs_.settle(FileId{});
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("close", "unlink data/shard"));
+}
+
+TEST_F(FileOrder, LostAnswerOfALinkIsFoundByTheLinkCount) {
+  for (const Code code : {Code::unavailable, Code::not_found}) {
+    fs_.link_answer = [code](Fs& real, std::string_view from, std::string_view to) -> Result<Created> {
+      EXPECT_EQ(real.link(from, to).value(), Created::created);
+      return Error(code, "the answer was lost after the deed");
+    };
+    const std::string key = "journal/" + std::string(name_of(code));
+    const auto how = create(key);
+    ASSERT_TRUE(how.ok()) << how.error().what();
+    EXPECT_EQ(how.value(), Created::created);
+    EXPECT_EQ(get(key), "text");
+  }
+}
+
+TEST_F(FileOrder, RepeatedRequestThatFindsItsOwnLinkHasCreated) {
+  fs_.link_answer = [](Fs& real, std::string_view from, std::string_view to) -> Result<Created> {
+    EXPECT_EQ(real.link(from, to).value(), Created::created);
+    return real.link(from, to);
+  };
+  EXPECT_EQ(create("journal/0").value(), Created::created);
+}
+
+TEST_F(FileOrder, UndecidableLinkIsUnknown) {
+  fs_.link_answer = [](Fs&, std::string_view, std::string_view) -> Result<Created> {
+    return Created::unknown;
+  };
+  EXPECT_EQ(create("journal/0").value(), Created::unknown);
+  // As after a rename whose answer was lost: the temporary name is gone.
+  fs_.link_answer = [](Fs& real, std::string_view from, std::string_view to) -> Result<Created> {
+    EXPECT_TRUE(real.rename(from, to).ok());
+    return Created::unknown;
+  };
+  EXPECT_EQ(create("journal/1").value(), Created::unknown);
+  EXPECT_EQ(get("journal/1"), "text");
+}
+
+TEST_F(FileOrder, RefusedLinkIsAnErrorAndLeavesNothing) {
+  fs_.fail("link", Code::unavailable);
+  EXPECT_TRUE(create("journal/0").is(Code::unavailable));
+  EXPECT_THAT(files("journal"), IsEmpty());
+}
+
+TEST_F(FileOrder, AdviceIsRenamedAndNotSynced) {
+  ASSERT_TRUE(store_.advise("hint", as_bytes("x"), by_).ok());
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("create_excl hint.NONCE.tmp", "write", "close", "rename hint"));
+  fs_.fail("rename", Code::unavailable);
+  EXPECT_TRUE(store_.advise("hint", as_bytes("y"), by_).is(Code::unavailable));
+  EXPECT_THAT(files(""), ElementsAre("hint"));
+}
+
+TEST_F(FileOrder, TemporariesAreHiddenSweptAndNeverKeepAFolder) {
+  const std::string temporary = "object.0123456789abcdef.tmp";
+  const auto leave = [&](const std::string& name) {
+    ASSERT_TRUE(real_->append("data/" + name, as_bytes("torn")).ok());
+  };
+  ASSERT_TRUE(create("data/object.tmp").ok());
+  ASSERT_TRUE(create("data/notes.0123456789ABCDEF.tmp").ok());
+  leave(temporary);
+  EXPECT_THAT(store_.list("data/", by_).value(), ElementsAre("notes.0123456789ABCDEF.tmp", "object.tmp"));
+  EXPECT_EQ(store_.sweep_temporaries("data/", by_).value(), 1U);
+  EXPECT_EQ(store_.sweep_temporaries("data/", by_).value(), 0U);
+  EXPECT_EQ(store_.sweep_temporaries("none/", by_).value(), 0U);
+  EXPECT_EQ(files("data").size(), 2U);
+  leave(temporary);
+  EXPECT_FALSE(store_.remove_folder("data/", by_).ok()) << "objects are in it";
+  for (const char* name : {"data/object.tmp", "data/notes.0123456789ABCDEF.tmp"})
+    ASSERT_TRUE(store_.remove(name, by_).ok());
+  leave(temporary);
+  EXPECT_TRUE(store_.remove_folder("data/", by_).ok());
+  EXPECT_THAT(files(""), IsEmpty());
+}
+
+TEST_F(FileOrder, NamesThatAreNoKeysAreNotListed) {
+  ASSERT_TRUE(create("data/object").ok());
+  std::filesystem::create_directory(directory_.path() + "/data/a name with spaces");
+  EXPECT_THAT(store_.list("data/", by_).value(), ElementsAre("object"));
+}
+
+TEST_F(FileOrder, ShortenedFileIsCorrupt) {
+  ASSERT_TRUE(create("data/object", "0123456789").ok());
+  const auto reader = store_.open_reader("data/object", by_).value();
+  std::filesystem::resize_file(directory_.path() + "/data/object", 5);
+  std::string into(10, '?');
+  EXPECT_TRUE(reader->read(0, std::as_writable_bytes(std::span(into))).is(Code::corrupt));
+}
+
+/// A clock that a test moves.
+class HandClock final : public Clock {
+ public:
+  Instant now() const override { return at; }
+  std::int64_t wall_unix_ms() const override { return 0; }
+  Instant at{};
+};
+
+TEST_F(FileOrder, DeadlineThatPassesMidwayLeavesNothing) {
+  const std::vector<std::string> calls = {"create_excl journal/0.NONCE.tmp", "write", "sync", "close"};
+  ASSERT_TRUE(real_->make_dir("journal").ok());
+  for (std::size_t passed = 0; passed < 3; ++passed) {
+    HandClock clock;
+    FileStore store(fs_, clock, random_);
+    const Deadline by{Instant{std::chrono::seconds(1)}, {}};
+    fs_.on_call = [&](const std::string& call) {
+      if (call == calls[passed]) clock.at = by.at;
+    };
+    EXPECT_TRUE(store.create("journal/0", as_bytes("x"), by).is(Code::late)) << calls[passed];
+    fs_.heal();
+    EXPECT_EQ(count(fs_.take_calls(), "link journal/0"), 0);
+    EXPECT_THAT(files("journal"), IsEmpty());
+  }
+}
+
+#ifdef UNBROKEN_WITH_MUTANTS
+TEST_F(FileOrder, PlantedFaultsDoWhatTheyAreNamedAfter) {
+  active_mutant = "no_dir_sync";
+  ASSERT_TRUE(create("journal/0").ok());
+  fs_.take_calls();
+  EXPECT_TRUE(store_.sync("journal/", by_).ok());
+  EXPECT_THAT(fs_.take_calls(), IsEmpty());
+  active_mutant = "rename_instead_of_link";
+  EXPECT_EQ(create("journal/0", "replaced").value(), Created::created);
+  active_mutant = {};
+  EXPECT_EQ(get("journal/0"), "replaced");
+}
+#endif
+
+}  // namespace
+}  // namespace unbroken
