@@ -1,6 +1,6 @@
 #pragma once
-// Names of the objects of a run. Every name is built from numbers here; none is ever read out of a file and
-// used as a path.
+// Names of the objects of a run, but for those of the journal. Every name is built from numbers here; none is
+// ever read out of a file and used as a path.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,27 +11,24 @@
 
 namespace unbroken {
 
-std::string run_key();   ///< "RUN"
-std::string hint_key();  ///< "hint"
-inline constexpr std::string_view kJournalPrefix = "journal/";
-inline constexpr std::string_view kFoldPrefix = "fold/";
+std::string run_key();  ///< "RUN"
 inline constexpr std::string_view kDataPrefix = "data/";
 inline constexpr std::string_view kMetricsPrefix = "metrics/";
 
-std::string journal_key(std::uint64_t slot);                      ///< "journal/<20 digits>"
-std::string fold_key(std::uint64_t slot, const Sha256& content);  ///< "fold/<20 digits>-<16 hex>"
-std::string metrics_key(std::uint32_t attempt);                   ///< "metrics/a0003.jsonl"
-std::string save_prefix(const SaveId& save);                      ///< "data/step-000000001200.a0003.t0/"
-std::string shard_key(const SaveId&, std::uint32_t writer,
-                      Nonce nonce);  ///< "...shard-00000.<nonce>.safetensors"
-std::string index_key(const SaveId&, std::uint32_t writer, Nonce nonce);  ///< "...shard-00000.<nonce>.json"
-std::string sums_key(const SaveId&, std::uint32_t writer, Nonce nonce);   ///< "...shard-00000.<nonce>.sums"
-std::string receipt_key(const SaveId&, std::uint32_t writer);             ///< "...receipt-00000"
-std::string manifest_key(const SaveId&, const Sha256& content);           ///< "...manifest-<16 hex>.json"
+/// "metrics/a0003.jsonl".
+std::string metrics_key(std::uint32_t attempt);
+/// "data/step-000000001200.a0003.t0/".
+std::string save_prefix(const SaveId& save);
+/// "<save_prefix>shard-00000.<nonce>.safetensors", and beside it ".json" and ".sums".
+std::string shard_key(const SaveId& save, std::uint32_t writer, Nonce nonce);
+std::string index_key(const SaveId& save, std::uint32_t writer, Nonce nonce);
+std::string sums_key(const SaveId& save, std::uint32_t writer, Nonce nonce);
+/// "<save_prefix>receipt-00000".
+std::string receipt_key(const SaveId& save, std::uint32_t writer);
+/// "<save_prefix>manifest-<first 16 hex digits>.json".
+std::string manifest_key(const SaveId& save, const Sha256& content);
 
-/// A name directly below "journal/"; nothing for any other name.
-std::optional<std::uint64_t> slot_from_name(std::string_view name);
-/// A name directly below "metrics/".
+/// A name directly below "metrics/"; nothing for any other name.
 std::optional<std::uint32_t> attempt_from_metrics_name(std::string_view name);
 /// A name directly below "data/".
 std::optional<SaveId> save_from_name(std::string_view name);
