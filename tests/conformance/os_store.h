@@ -1,8 +1,6 @@
 #pragma once
-// A FileStore on a real directory of its own, which is removed at the end.
+// A FileStore on a real directory of its own.
 #include <gtest/gtest.h>
-#include <stdlib.h>
-
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,27 +11,9 @@
 #include "filestore/file_store.h"
 #include "os/os_clock.h"
 #include "os/os_fs.h"
+#include "os/test_support.h"
 
 namespace unbroken {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "unbroken-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-    EXPECT_FALSE(path_.empty());
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// One process's view of a run directory.
 struct OsClient {
