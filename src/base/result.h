@@ -37,9 +37,11 @@ class [[nodiscard]] Result {
   decl = std::move(tmp).value()
 /// UNBROKEN_TRY(auto manifest, read_manifest(store, name));
 #define UNBROKEN_TRY(decl, expr) UNBROKEN_TRY_IMPL(UNBROKEN_CAT(unbroken_try_, __COUNTER__), decl, expr)
-#define UNBROKEN_DO(expr)                                                                 \
-  do {                                                                                    \
-    if (auto unbroken_r = (expr); !unbroken_r.ok()) return std::move(unbroken_r).error(); \
+#define UNBROKEN_DO_IMPL(tmp, expr)                                  \
+  do {                                                               \
+    if (auto tmp = (expr); !tmp.ok()) return std::move(tmp).error(); \
   } while (0)
+/// UNBROKEN_DO(store.remove(key, by));
+#define UNBROKEN_DO(expr) UNBROKEN_DO_IMPL(UNBROKEN_CAT(unbroken_do_, __COUNTER__), expr)
 
 }  // namespace unbroken

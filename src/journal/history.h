@@ -35,9 +35,13 @@ struct Checkpoint {
 
 class History {
  public:
+  /// May `record` follow this prefix? What a writer asks before it appends, and a reader before it folds: the
+  /// journal holds nothing that the rules do not permit.
   /// Errors: journal_unreadable (slot out of order, broken chain, a record that contradicts the prefix).
+  Result<> check(const Record& record) const;
+  /// Errors: those of check(); nothing is changed then.
   Result<> apply(const Record& record, const Sha256& digest);
-  /// Skips the junk in the next slot, which VOID(slot, seen) in the slot after declares void.
+  /// Skips the junk in the next slot, which VOID(slot, seen) in the slot after declares void and must follow.
   void skip_void(std::uint64_t slot, const Sha256& seen);
 
   std::uint64_t next_slot() const { return next_slot_; }
@@ -48,12 +52,17 @@ class History {
 
   const std::vector<Attempt>& attempts() const { return attempts_; }  ///< journal order
   const Attempt* newest_attempt() const { return attempts_.empty() ? nullptr : &attempts_.back(); }
-  std::uint32_t next_attempt() const;  ///< max + 1; max + 2 after a VOID, which may have been an OPEN
+  /// max + 1, and one more for each slot voided since, which may have been an OPEN (rule R13).
+  /// Is the OPEN with this place and digest the newest one?
+  bool is_newest(std::uint64_t slot, const Sha256& digest) const {
+    return !attempts_.empty() && attempts_.back().slot == slot && attempts_.back().digest == digest;
+  }
+  std::uint32_t next_attempt() const;
 
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }  ///< journal order
   const Checkpoint* find(const SaveId& save) const;
   bool is_aborted(const SaveId& save) const { return aborted_.contains(save); }
-  /// The first try index of (step, attempt) that is neither committed nor aborted.
+  /// The first try index of (step, attempt) above all that were committed or aborted.
   std::uint32_t next_try(std::uint64_t step, std::uint32_t attempt) const;
 
   /// Checkpoints on the lineage of the newest OPEN, newest first: its own commits, then its resume point and
@@ -68,28 +77,18 @@ class History {
   bool is_dead(const SaveId& save) const;
 
  private:
-  Result<> apply_fact(const Record& record, const Sha256& digest);
-  Result<> fold(const Genesis&, const Record& record, const Sha256& digest);
-  Result<> fold(const Open&, const Record& record, const Sha256& digest);
-  Result<> fold(const Commit&, const Record& record, const Sha256& digest);
-  Result<> fold(const Abort&, const Record& record, const Sha256& digest);
-  Result<> fold(const Intent&, const Record& record, const Sha256& digest);
-  Result<> fold(const Deleted&, const Record& record, const Sha256& digest);
-  Result<> fold(const Pin&, const Record& record, const Sha256& digest);
-  Result<> fold(const Unpin&, const Record& record, const Sha256& digest);
-  Result<> fold(const Quarantine&, const Record& record, const Sha256& digest);
-  Result<> fold(const Verified&, const Record& record, const Sha256& digest);
-  Result<> fold(const Policy&, const Record& record, const Sha256& digest);
-  Result<> fold(const Void&, const Record& record, const Sha256& digest);
-  Result<> fold(const Reserved&, const Record& record, const Sha256& digest);
+  struct Check;  // one overload for each fact, in history.cc
+  struct Fold;
   Checkpoint* find_mutable(const SaveId& save);
+  const Attempt* find_attempt(std::uint32_t number) const;
 
   std::uint64_t next_slot_ = 0;
   Sha256 head_;
   std::optional<Genesis> genesis_;
   Policy policy_;
   bool is_sealed_ = false;
-  std::uint32_t void_bonus_ = 0;
+  std::optional<Void> void_due_;  // junk was skipped: this record must follow
+  std::uint32_t voids_since_open_ = 0;
   std::vector<Attempt> attempts_;
   std::vector<Checkpoint> checkpoints_;
   std::map<SaveId, std::size_t> index_;

@@ -1,0 +1,222 @@
+#include "commit/collect.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/mutant.h"
+#include "base/point.h"
+#include "commit/decide.h"
+#include "format/keys.h"
+#include "journal/read_journal.h"
+#include "journal/retention.h"
+
+namespace unbroken {
+
+namespace {
+
+/// Data first, the manifest last: what is left still says what it was.
+int removal_rank(const DataName& name) {
+  switch (name.kind) {
+    case DataName::Kind::shard:
+    case DataName::Kind::index:
+    case DataName::Kind::sums:
+      return 0;
+    case DataName::Kind::receipt:
+      return 1;
+    case DataName::Kind::manifest:
+      return 2;
+  }
+  return 3;
+}
+
+}  // namespace
+
+struct Collect::Impl {
+  enum class State : std::uint8_t {
+    intending,
+    reading,
+    listing,
+    listing_folder,
+    removing,
+    removing_folder,
+    deleting,
+    over
+  };
+
+  Impl(History h, std::optional<OpenRef> m, std::int64_t at, std::function<Nonce()> d)
+      : history(std::move(h)), mine(m), at_unix_ms(at), draw(std::move(d)) {}
+
+  std::vector<Action> fail(Error why) {
+    error = std::move(why);
+    state = State::over;
+    return {};
+  }
+
+  std::vector<Action> start_append(State next, Decide decide) {
+    state = next;
+    append.emplace(history, draw(), at_unix_ms, std::move(decide));
+    return append->start();
+  }
+
+  std::vector<Action> intend() {
+    return start_append(State::intending, [this](const History& prefix) -> Result<Decision> {
+      if (mine && !prefix.is_newest(mine->slot, mine->sha256))
+        return Error(Code::fenced, "a newer attempt owns this run");
+      const auto victim = next_victim(prefix);
+      if (!victim) return Decision(Stand{});
+      return Decision(Fact(Intent{*victim}));
+    });
+  }
+
+  std::vector<Action> read_again() {
+    if (UNBROKEN_MUTANT("gc_without_sync")) return list();
+    state = State::reading;
+    reading.emplace(history, ReadJournal::Purpose::decide);
+    return reading->start();
+  }
+
+  std::vector<Action> list() {
+    state = State::listing;
+    return {ListPrefix{std::string(kDataPrefix)}};
+  }
+
+  bool is_removable(const SaveId& save) const {
+    if (UNBROKEN_MUTANT("age_based_orphans") && !history.find(save)) return true;
+    return history.is_dead(save);
+  }
+
+  std::vector<Action> next_folder() {
+    keys.clear();
+    if (folders.empty()) return append_deleted();
+    state = State::listing_folder;
+    return {ListPrefix{save_prefix(folders.back())}};
+  }
+
+  std::vector<Action> next_object() {
+    if (!keys.empty()) {
+      state = State::removing;
+      UNBROKEN_POINT("collect.before_remove");
+      return {RemoveObject{keys.back()}};
+    }
+    state = State::removing_folder;
+    return {RemoveFolder{save_prefix(folders.back())}};
+  }
+
+  std::vector<Action> append_deleted() {
+    gone.clear();
+    for (const Checkpoint& c : history.checkpoints()) {
+      if (!c.is_intended || c.is_deleted || gone.size() == 32) continue;
+      const bool is_left = std::find(left.begin(), left.end(), c.commit.save) != left.end();
+      if (!is_left) gone.push_back(c.commit.save);
+    }
+    if (gone.empty()) {
+      state = State::over;
+      return {};
+    }
+    return start_append(State::deleting,
+                        [this](const History&) -> Result<Decision> { return Decision(Fact(Deleted{gone})); });
+  }
+
+  std::vector<Action> on_append(const Event& event) {
+    auto actions = append->on(event);
+    if (!append->is_over()) return actions;
+    auto appended = append->take();
+    if (!appended.ok()) return fail(std::move(appended).error());
+    history = std::move(appended.value().history);
+    if (state == State::deleting) {
+      state = State::over;
+      return {};
+    }
+    if (!appended.value().record) return read_again();
+    condemned.push_back(std::get<Intent>(appended.value().record->fact).save);
+    UNBROKEN_POINT("collect.intended");
+    return intend();
+  }
+
+  std::vector<Action> on_listed_folder(const ListedPrefix& listed) {
+    std::vector<std::pair<int, std::string>> ranked;
+    const std::string prefix = save_prefix(folders.back());
+    for (const std::string& name : listed.names)
+      if (const auto data = data_name_from(name)) ranked.emplace_back(removal_rank(*data), prefix + name);
+    std::sort(ranked.begin(), ranked.end(), std::greater<>());  // taken from the back
+    for (auto& [rank, key] : ranked) keys.push_back(std::move(key));
+    return next_object();
+  }
+
+  History history;
+  std::optional<OpenRef> mine;
+  std::int64_t at_unix_ms;
+  std::function<Nonce()> draw;
+  State state = State::intending;
+  std::optional<Append> append;
+  std::optional<ReadJournal> reading;
+  std::vector<SaveId> folders;    // still to do, taken from the back
+  std::vector<std::string> keys;  // of the folder at the back
+  std::vector<SaveId> condemned, removed, left, gone;
+  std::optional<Error> error;
+};
+
+Collect::Collect(History history, std::optional<OpenRef> mine, std::int64_t at_unix_ms,
+                 std::function<Nonce()> draw)
+    : impl_(std::make_unique<Impl>(std::move(history), mine, at_unix_ms, std::move(draw))) {}
+Collect::~Collect() = default;
+
+std::vector<Action> Collect::start() {
+  return impl_->intend();
+}
+
+std::vector<Action> Collect::on(const Event& event) {
+  using State = Impl::State;
+  Impl& me = *impl_;
+  const auto* failed = std::get_if<ActionFailed>(&event);
+  switch (me.state) {
+    case State::intending:
+    case State::deleting:
+      return me.on_append(event);
+    case State::reading: {
+      auto actions = me.reading->on(event);
+      if (!me.reading->is_over()) return actions;
+      auto read = me.reading->take();
+      if (!read.ok()) return me.fail(std::move(read).error());
+      me.history = std::move(read.value().history);
+      if (me.mine && !me.history.is_newest(me.mine->slot, me.mine->sha256))
+        return me.fail(Error(Code::fenced, "a newer attempt owns this run"));
+      return me.list();
+    }
+    case State::listing:
+      if (failed != nullptr) return me.fail(failed->error);
+      for (const std::string& name : std::get<ListedPrefix>(event).names)
+        if (const auto save = save_from_name(name); save && me.is_removable(*save))
+          me.folders.push_back(*save);
+      return me.next_folder();
+    case State::listing_folder:
+      if (failed != nullptr) return me.fail(failed->error);
+      return me.on_listed_folder(std::get<ListedPrefix>(event));
+    case State::removing:
+      if (failed != nullptr) return me.fail(failed->error);
+      me.keys.pop_back();
+      return me.next_object();
+    case State::removing_folder: {
+      const SaveId save = me.folders.back();
+      me.folders.pop_back();
+      (failed == nullptr ? me.removed : me.left).push_back(save);
+      return me.next_folder();
+    }
+    case State::over:
+      break;
+  }
+  UNBROKEN_CHECK(false);
+}
+
+bool Collect::is_over() const {
+  return impl_->state == Impl::State::over;
+}
+
+Result<Collect::Collected> Collect::take() {
+  UNBROKEN_CHECK(is_over());
+  Impl& me = *impl_;
+  if (me.error) return std::move(*me.error);
+  return Collected{std::move(me.history), std::move(me.condemned), std::move(me.removed)};
+}
+
+}  // namespace unbroken

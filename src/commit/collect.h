@@ -1,0 +1,46 @@
+#pragma once
+// Deletes what retention gives up and what the journal proves dead (rules R7, R10). Nothing goes before the
+// record that condemns it is durable and was read back:
+//   1. append INTENT for every victim, oldest first, each decided on its prefix;
+//   2. read the journal again (sync, re-read), so that other writers' records that the rest relies on are
+//   durable too;
+//   3. list data/; in every folder that the prefix proves dead: shards, indexes and sums first, then
+//   receipts, the
+//      manifest last, then the folder;
+//   4. append DELETED for the condemned ones.
+// Age never decides anything. A stale listing makes it delete less, never more.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "format/receipt.h"
+#include "journal/append.h"
+
+namespace unbroken {
+
+class Collect final : public Machine {
+ public:
+  /// `draw` gives the nonces of its appends. With `mine`, stops as fenced where another attempt is newest.
+  Collect(History history, std::optional<OpenRef> mine, std::int64_t at_unix_ms, std::function<Nonce()> draw);
+  ~Collect() override;
+  std::vector<Action> start() override;
+  std::vector<Action> on(const Event& event) override;
+  bool is_over() const override;
+
+  struct Collected {
+    History history;
+    std::vector<SaveId> condemned;  ///< by this collection
+    std::vector<SaveId> removed;    ///< folders that are gone
+  };
+  /// After is_over(). Errors: fenced, journal_unreadable, unavailable, no_space. A folder that could not be
+  /// emptied is left for the next collection.
+  Result<Collected> take();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace unbroken

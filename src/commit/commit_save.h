@@ -1,0 +1,64 @@
+#pragma once
+// Makes one save durable and then true (protocol steps S2 to S9, for a lone writer):
+//   1. write shard, index and sums under names with this writer's nonce; their bytes are durable;
+//   2. sync their names;
+//   3. create the receipt, sync its name;
+//   4. read back the receipts of all writers, create the manifest that holds them, sync its name;
+//   5. append COMMIT.
+// Nothing is acknowledged before step 5 is over; whatever is left of an unfinished save is invisible.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "commit/decide.h"
+#include "format/index.h"
+#include "format/manifest.h"
+#include "journal/append.h"
+
+namespace unbroken {
+
+/// All that a commit is made of. `index` has save, writer and nonce filled in by the machine.
+struct SaveContent {
+  Index index;
+  BufferRef image;  ///< the shard file
+  std::vector<Xxh128> chunks;
+  std::uint64_t state_bytes = 0;
+  std::map<std::string, std::string> provenance;
+  std::map<std::string, double> metrics;
+};
+
+/// Who saves, and under which names.
+struct SaveTicket {
+  SaveId save;
+  OpenRef open;                  ///< of this attempt
+  std::optional<SaveId> resume;  ///< of this attempt
+  Nonce life, nonce, append_nonce;
+  std::int64_t at_unix_ms = 0;
+};
+
+class CommitSave final : public Machine {
+ public:
+  /// `history` is any earlier fold of this journal.
+  CommitSave(SaveTicket ticket, SaveContent content, History history);
+  ~CommitSave() override;
+  std::vector<Action> start() override;
+  std::vector<Action> on(const Event& event) override;
+  bool is_over() const override;
+
+  struct Committed {
+    CommitFate fate = CommitFate::dropped;
+    History history;
+    std::uint64_t bytes_written = 0;
+  };
+  /// After is_over(). Errors: fenced; mismatch (a receipt of another life stands there); no_space;
+  /// unavailable; journal_unreadable.
+  Result<Committed> take();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace unbroken

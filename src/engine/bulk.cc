@@ -1,0 +1,177 @@
+#include "engine/bulk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "world/parallel.h"
+
+namespace unbroken {
+
+namespace {
+
+/// Collects the answers of writes that are in flight.
+class InFlight {
+ public:
+  explicit InFlight(Executor& executor) : executor_(executor) {}
+  Completion track() {
+    outstanding_.fetch_add(1);
+    return [this](Result<> result) {
+      if (!result.ok()) {
+        const std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::move(result).error();
+      }
+      // The notify is the last touch: the waiter may go on, and take this object with it, once the count is
+      // zero.
+      Executor& executor = executor_;
+      outstanding_.fetch_sub(1);
+      executor.notify();
+    };
+  }
+  Result<> wait() {
+    join(executor_, [this] { return outstanding_.load() == 0; });
+    const std::lock_guard lock(mutex_);
+    if (error_) return *error_;
+    return Done{};
+  }
+
+ private:
+  Executor& executor_;
+  std::atomic<std::size_t> outstanding_{0};
+  std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+struct Piece {
+  std::uint64_t offset;
+  BufferRef bytes;
+};
+
+}  // namespace
+
+Result<> write_object(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
+                      const Deadline& by) {
+  std::vector<Piece> pieces;
+  std::uint64_t total = 0;
+  for (const BufferRef& part : parts) {
+    const std::uint64_t size = part.bytes().size();
+    for (std::uint64_t at = 0; at < size; at += kBlockBytes)
+      pieces.push_back({total + at, part.slice(at, std::min(kBlockBytes, size - at))});
+    total += size;
+  }
+  UNBROKEN_TRY(const std::unique_ptr<ObjectWriter> writer, seams.store.open_writer(key, total, by));
+  InFlight in_flight(seams.executor);
+  const auto issued = parallel_for(seams.executor, Lane::io, pieces.size(), [&](std::size_t i) -> Result<> {
+    if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
+    writer->write(pieces[i].offset, pieces[i].bytes, in_flight.track());
+    return Done{};
+  });
+  const auto written = in_flight.wait();
+  UNBROKEN_DO(issued);
+  if (!written.ok()) return Error(written.error()).with(key);
+  return writer->finish(by);
+}
+
+Result<ObjectHash> hash_object(const Seams& seams, std::string_view key, std::uint64_t chunk_bytes,
+                               const Deadline& by) {
+  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, seams.store.open_reader(key, by));
+  ObjectHash out;
+  out.bytes = reader->bytes();
+  const std::uint64_t count = out.bytes / chunk_bytes + (out.bytes % chunk_bytes != 0 ? 1 : 0);
+  out.chunks.resize(count);
+  const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / chunk_bytes);
+  const std::uint64_t blocks = (count + chunks_per_block - 1) / chunks_per_block;
+  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
+    if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
+    const std::uint64_t begin = block * chunks_per_block * chunk_bytes;
+    std::vector<std::byte> buffer(std::min(chunks_per_block * chunk_bytes, out.bytes - begin));
+    UNBROKEN_DO(reader->read(begin, buffer));
+    for (std::uint64_t at = 0; at < buffer.size(); at += chunk_bytes) {
+      const std::uint64_t size = std::min<std::uint64_t>(chunk_bytes, buffer.size() - at);
+      out.chunks[(begin + at) / chunk_bytes] = xxh128(Bytes(buffer).subspan(at, size));
+    }
+    return Done{};
+  }));
+  return out;
+}
+
+namespace {
+
+/// The tensors of a shard with their targets, in file order.
+struct Placed {
+  std::uint64_t begin, end;
+  std::byte* into;
+};
+
+Result<std::vector<Placed>> place(const Index& index, std::span<const TensorTarget> targets) {
+  std::map<std::string_view, const IndexedTensor*> by_name;
+  for (const IndexedTensor& tensor : index.tensors) by_name.emplace(tensor.name, &tensor);
+  std::vector<Placed> placed;
+  for (const TensorTarget& target : targets) {
+    const auto it = by_name.find(target.name);
+    if (it == by_name.end())
+      return Error(Code::bad_argument, fmt::format("{}: no such tensor in this checkpoint", target.name));
+    if (it->second->bytes != target.into.size())
+      return Error(Code::bad_argument, fmt::format("{}: {} bytes saved, room for {}", target.name,
+                                                   it->second->bytes, target.into.size()));
+    if (!target.into.empty())
+      placed.push_back({it->second->offset, it->second->offset + it->second->bytes, target.into.data()});
+  }
+  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
+  return placed;
+}
+
+void scatter(const std::vector<Placed>& placed, std::uint64_t begin, Bytes block) {
+  const std::uint64_t end = begin + block.size();
+  auto it =
+      std::partition_point(placed.begin(), placed.end(), [&](const Placed& p) { return p.end <= begin; });
+  for (; it != placed.end() && it->begin < end; ++it) {
+    const std::uint64_t from = std::max(begin, it->begin);
+    const std::uint64_t to = std::min(end, it->end);
+    std::memcpy(it->into + (from - it->begin), block.data() + (from - begin), to - from);
+  }
+}
+
+}  // namespace
+
+Result<> load_shard(const Seams& seams, std::string_view key, const Index& index,
+                    std::span<const Xxh128> chunks, std::span<const TensorTarget> targets,
+                    std::vector<Damage>& damage, const Deadline& by) {
+  UNBROKEN_TRY(const std::vector<Placed> placed, place(index, targets));
+  auto opened = seams.store.open_reader(key, by);
+  if (opened.is(Code::not_found)) {
+    damage.push_back({std::string(key), 0, "missing"});
+    return Error(Code::corrupt, fmt::format("{}: missing", key));
+  }
+  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, std::move(opened));
+  ShardEvidence evidence{reader->bytes(), std::vector<Xxh128>(chunks.size())};
+  if (evidence.bytes == index.file_bytes) {
+    const std::uint64_t block_bytes =
+        std::max<std::uint64_t>(1, kBlockBytes / index.chunk_bytes) * index.chunk_bytes;
+    const std::uint64_t blocks = (evidence.bytes + block_bytes - 1) / block_bytes;
+    UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t i) -> Result<> {
+      if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
+      const std::uint64_t begin = i * block_bytes;
+      std::vector<std::byte> block(std::min(block_bytes, evidence.bytes - begin));
+      UNBROKEN_DO(reader->read(begin, block));
+      for (std::uint64_t at = 0; at < block.size(); at += index.chunk_bytes) {
+        const Bytes chunk =
+            Bytes(block).subspan(at, std::min<std::uint64_t>(index.chunk_bytes, block.size() - at));
+        evidence.chunks[(begin + at) / index.chunk_bytes] = xxh128(chunk);
+        scatter(placed, begin + at, chunk);
+      }
+      return Done{};
+    }));
+  }
+  damage = verify_chunks(index, {chunks.begin(), chunks.end()}, evidence);
+  if (damage.empty()) return Done{};
+  return Error(Code::corrupt, fmt::format("{}: at byte {}: {}", damage.front().object, damage.front().offset,
+                                          damage.front().what));
+}
+
+}  // namespace unbroken

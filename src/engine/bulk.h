@@ -1,0 +1,43 @@
+#pragma once
+// Moving bytes between memory and a store, several pieces at once.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/digest.h"
+#include "engine/seams.h"
+#include "format/verify.h"
+
+namespace unbroken {
+
+inline constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;  ///< one read or write
+
+/// Writes `parts`, in order, as one object; its bytes are durable after ok.
+Result<> write_object(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
+                      const Deadline& by);
+
+struct ObjectHash {
+  std::uint64_t bytes = 0;
+  std::vector<Xxh128> chunks;
+};
+/// Reads the object and hashes it in chunks. Errors: not_found.
+Result<ObjectHash> hash_object(const Seams& seams, std::string_view key, std::uint64_t chunk_bytes,
+                               const Deadline& by);
+
+/// Where the logical bytes of a tensor go: contiguous, exactly its size.
+struct TensorTarget {
+  std::string name;
+  MutableBytes into;
+};
+
+/// Reads the shard once, verifies every chunk against `chunks` while it is in memory, and puts the tensors
+/// into their targets. Tensors without a target are verified only. Errors: corrupt (with what is damaged in
+/// `damage`; targets may hold anything), bad_argument (a target of another size, or of a tensor that is not
+/// there), unavailable.
+Result<> load_shard(const Seams& seams, std::string_view key, const Index& index,
+                    std::span<const Xxh128> chunks, std::span<const TensorTarget> targets,
+                    std::vector<Damage>& damage, const Deadline& by);
+
+}  // namespace unbroken

@@ -1,0 +1,82 @@
+#include "engine/driver.h"
+
+#include <deque>
+
+#include "engine/bulk.h"
+
+namespace unbroken {
+
+namespace {
+
+class Execute {
+ public:
+  Execute(const Seams& seams, const Deadline& by) : seams_(seams), by_(by) {}
+
+  Event operator()(const GetObject& a) const {
+    auto bytes = seams_.store.get(a.key, a.bytes_max, by_);
+    if (bytes.ok()) return GotObject{a.key, std::move(bytes).value()};
+    if (bytes.is(Code::not_found)) return GotObject{a.key, std::nullopt};
+    return ActionFailed{a.key, std::move(bytes).error()};
+  }
+  Event operator()(const CreateObject& a) const {
+    return answer(a.key, seams_.store.create(a.key, as_bytes(a.bytes), by_),
+                  [&](Created how) { return CreatedObject{a.key, how}; });
+  }
+  Event operator()(const WriteObject& a) const {
+    return answer(a.key, write_object(seams_, a.key, a.parts, by_), [&](Done) { return WroteObject{a.key}; });
+  }
+  Event operator()(const SyncPrefix& a) const {
+    return answer(a.prefix, seams_.store.sync(a.prefix, by_), [&](Done) { return SyncedPrefix{a.prefix}; });
+  }
+  Event operator()(const ListPrefix& a) const {
+    return answer(a.prefix, seams_.store.list(a.prefix, by_),
+                  [&](std::vector<std::string> names) { return ListedPrefix{a.prefix, std::move(names)}; });
+  }
+  Event operator()(const RemoveObject& a) const {
+    return answer(a.key, seams_.store.remove(a.key, by_), [&](Done) { return RemovedObject{a.key}; });
+  }
+  Event operator()(const RemoveFolder& a) const {
+    return answer(a.prefix, seams_.store.remove_folder(a.prefix, by_),
+                  [&](Done) { return RemovedFolder{a.prefix}; });
+  }
+  Event operator()(const HashObject& a) const {
+    return answer(a.key, hash_object(seams_, a.key, a.chunk_bytes, by_),
+                  [&](ObjectHash hash) { return HashedObject{a.key, hash.bytes, std::move(hash.chunks)}; });
+  }
+  Event operator()(const AdviseObject& a) const {
+    // Advisory: a failure changes no decision.
+    (void)seams_.store.advise(a.key, as_bytes(a.bytes), by_);
+    return AdvisedObject{a.key};
+  }
+
+ private:
+  template <class T, class Make>
+  static Event answer(const std::string& key, Result<T> result, Make make) {
+    if (!result.ok()) return ActionFailed{key, std::move(result).error()};
+    return make(std::move(result).value());
+  }
+
+  const Seams& seams_;
+  const Deadline& by_;
+};
+
+}  // namespace
+
+Event execute(const Seams& seams, const Action& action, const Deadline& by) {
+  return std::visit(Execute(seams, by), action);
+}
+
+void drive(const Seams& seams, Machine& machine, const Deadline& by) {
+  std::deque<Action> todo;
+  const auto add = [&](std::vector<Action> actions) {
+    for (Action& action : actions) todo.push_back(std::move(action));
+  };
+  add(machine.start());
+  while (!todo.empty() && !machine.is_over()) {
+    const Action action = std::move(todo.front());
+    todo.pop_front();
+    add(machine.on(execute(seams, action, by)));
+  }
+}
+
+}  // namespace unbroken

@@ -1,0 +1,21 @@
+#pragma once
+// Executes what protocols ask for. The caller's thread runs the machine; bytes in bulk move on the io lane.
+#include "engine/seams.h"
+#include "world/action.h"
+
+namespace unbroken {
+
+/// One action, now. Failures come back as ActionFailed.
+Event execute(const Seams& seams, const Action& action, const Deadline& by);
+
+/// Runs the machine until it is over. Past the deadline every further action fails as late, so it ends.
+void drive(const Seams& seams, Machine& machine, const Deadline& by);
+
+/// drive(), then take().
+template <class M>
+auto run(const Seams& seams, M machine, const Deadline& by) {
+  drive(seams, machine, by);
+  return machine.take();
+}
+
+}  // namespace unbroken

@@ -1,0 +1,24 @@
+#pragma once
+// What the engine stands on. Composition roots fill it with os/ or sim/ and outlive the engine with it.
+#include "base/ids.h"
+#include "world/clock.h"
+#include "world/executor.h"
+#include "world/process.h"
+#include "world/store.h"
+
+namespace unbroken {
+
+struct Seams {
+  Clock& clock;
+  Random& random;
+  Executor& executor;
+  Store& store;
+  Process& process;
+
+  Nonce draw() const { return Nonce{random.next()}; }
+  Deadline within(Duration limit, std::stop_token stop = {}) const {
+    return {clock.now() + limit, std::move(stop)};
+  }
+};
+
+}  // namespace unbroken

@@ -1,0 +1,77 @@
+#include "restore/choose.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "base/text.h"
+
+namespace unbroken {
+
+Result<At> parse_at(std::string_view text) {
+  if (text == "newest") return At{};
+  if (text.starts_with("best:") || text.starts_with("tag:"))
+    return Error(Code::bad_argument, fmt::format("\"{}\": comes later", text));
+  if (const auto step = parse_u64(text); step.ok()) return At{At::Kind::step, step.value(), {}};
+  if (const auto save = SaveId::from_name(text); save.ok())
+    return At{At::Kind::save, save.value().step, save.value()};
+  return Error(
+      Code::bad_argument,
+      fmt::format("\"{}\" names no checkpoint: use newest, a step such as 1200, or a name such as 1200.a3",
+                  text));
+}
+
+std::string list_of_good(const History& history, std::size_t count_max) {
+  std::string out;
+  std::size_t count = 0;
+  for (std::size_t i = history.checkpoints().size(); i-- > 0 && count < count_max;) {
+    const Checkpoint& c = history.checkpoints()[i];
+    if (!c.is_good()) continue;
+    if (count++ > 0) out += ", ";
+    out += c.commit.save.name();
+  }
+  return out.empty() ? "none" : out;
+}
+
+namespace {
+
+Result<const Checkpoint*> usable(const Checkpoint* c, const History& history) {
+  if (c->is_intended)
+    return Error(Code::not_found, fmt::format("checkpoint {} was removed by retention; there are: {}",
+                                              c->commit.save.name(), list_of_good(history)));
+  if (c->is_quarantined())
+    return Error(Code::corrupt,
+                 fmt::format("checkpoint {} is damaged: {}: {}; there are: {}", c->commit.save.name(),
+                             c->quarantine->object, c->quarantine->seen, list_of_good(history)));
+  return c;
+}
+
+}  // namespace
+
+Result<const Checkpoint*> choose(const History& history, const At& at) {
+  if (at.kind == At::Kind::newest) {
+    if (const Checkpoint* newest = history.newest()) return newest;
+    return Error(Code::not_found, "there is no checkpoint that can be loaded");
+  }
+  const auto missing = [&](const std::string& name) {
+    return Error(Code::not_found,
+                 fmt::format("there is no checkpoint {}; there are: {}", name, list_of_good(history)));
+  };
+  if (at.kind == At::Kind::save) {
+    const Checkpoint* c = history.find(at.save);
+    if (c == nullptr) return missing(at.save.name());
+    return usable(c, history);
+  }
+  for (const Checkpoint* c : history.lineage())
+    if (c->commit.save.step == at.step) return usable(c, history);
+  std::vector<const Checkpoint*> others;
+  for (const Checkpoint& c : history.checkpoints())
+    if (c.commit.save.step == at.step && !c.is_intended) others.push_back(&c);
+  if (others.empty()) return missing(fmt::format("{}", at.step));
+  if (others.size() == 1) return usable(others.front(), history);
+  std::string names;
+  for (const Checkpoint* c : others) names += (names.empty() ? "" : ", ") + c->commit.save.name();
+  return Error(Code::bad_argument, fmt::format("step {} is ambiguous: {}", at.step, names));
+}
+
+}  // namespace unbroken

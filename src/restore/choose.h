@@ -1,0 +1,29 @@
+#pragma once
+// Which checkpoint a person means: `newest`, `1200`, `1200.a3`, `1200.a3.t1`. Pure.
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "journal/history.h"
+
+namespace unbroken {
+
+struct At {
+  enum class Kind : std::uint8_t { newest, step, save };
+  Kind kind = Kind::newest;
+  std::uint64_t step = 0;
+  SaveId save;
+};
+
+/// Errors: bad_argument.
+Result<At> parse_at(std::string_view text);
+
+/// A number means the one on the current lineage; where there is none there, the only one of that step.
+/// Errors: not_found, naming what there is; bad_argument (an ambiguous number, naming the candidates);
+/// corrupt (it is quarantined and was named).
+Result<const Checkpoint*> choose(const History& history, const At& at);
+
+/// "1200.a3, 1100.a3": what can be loaded, newest first, at most `count_max` names.
+std::string list_of_good(const History& history, std::size_t count_max = 10);
+
+}  // namespace unbroken

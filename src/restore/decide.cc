@@ -1,0 +1,61 @@
+#include "restore/decide.h"
+
+namespace unbroken {
+
+Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed) {
+  if (history.checkpoints().empty() && at.kind == At::Kind::newest) return Resume{at, std::nullopt};
+  auto chosen = choose(history, at);
+  if (chosen.ok()) return Resume{at, chosen.value()->commit.save};
+  if (at.kind == At::Kind::newest && is_fresh_allowed && chosen.is(Code::not_found))
+    return Resume{at, std::nullopt};
+  return std::move(chosen).error();
+}
+
+Decide open_decision(Resume resume, bool is_fresh_allowed, Open open) {
+  return [resume = std::move(resume), is_fresh_allowed,
+          open = std::move(open)](const History& history) -> Result<Decision> {
+    UNBROKEN_TRY(const Resume now, choose_resume(history, resume.at, is_fresh_allowed));
+    if (now.save != resume.save) return Decision(Stand{});
+    Open record = open;
+    record.attempt = history.next_attempt();
+    record.resume = resume.save;
+    return Decision(Fact(std::move(record)));
+  };
+}
+
+Decide genesis_decision(Genesis genesis) {
+  return [genesis = std::move(genesis)](const History& history) -> Result<Decision> {
+    if (history.genesis()) return Decision(Stand{});
+    return Decision(Fact(genesis));
+  };
+}
+
+Decide verified_decision(Verified verified) {
+  return [verified = std::move(verified)](const History& history) -> Result<Decision> {
+    const Checkpoint* c = history.find(verified.save);
+    const bool is_known = c != nullptr && c->verified.contains(verified.tier) && !c->is_quarantined();
+    if (c == nullptr || c->is_intended || is_known) return Decision(Stand{});
+    return Decision(Fact(verified));
+  };
+}
+
+Decide quarantine_decision(Quarantine quarantine) {
+  return [quarantine = std::move(quarantine)](const History& history) -> Result<Decision> {
+    const Checkpoint* c = history.find(quarantine.save);
+    if (c == nullptr || c->is_intended || c->is_quarantined()) return Decision(Stand{});
+    return Decision(Fact(quarantine));
+  };
+}
+
+Decide policy_decision(OpenRef mine, Policy policy) {
+  return [mine, policy](const History& history) -> Result<Decision> {
+    if (!history.is_newest(mine.slot, mine.sha256))
+      return Error(Code::fenced, "a newer attempt owns this run");
+    const bool is_in_force = history.policy().keep_last == policy.keep_last &&
+                             history.policy().verified_min == policy.verified_min;
+    if (is_in_force) return Decision(Stand{});
+    return Decision(Fact(policy));
+  };
+}
+
+}  // namespace unbroken

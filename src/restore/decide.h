@@ -1,0 +1,33 @@
+#pragma once
+// What may be appended about reading: OPEN, VERIFIED, QUARANTINE, each decided on the exact prefix it
+// extends.
+#include <optional>
+
+#include "format/receipt.h"
+#include "journal/append.h"
+#include "restore/choose.h"
+
+namespace unbroken {
+
+/// Why a new attempt resumes from where it does.
+struct Resume {
+  At at;                       ///< what was asked for
+  std::optional<SaveId> save;  ///< what it means on the prefix that was read; none: a fresh start
+};
+
+/// What `at` means on this prefix. A fresh start needs a prefix without commits, or `is_fresh_allowed` and
+/// nothing left that can be loaded. Errors: not_found, corrupt, bad_argument as choose().
+Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed);
+
+/// Appends OPEN if, on the prefix, `at` still means `resume.save`; else stands down, and the caller looks
+/// again.
+Decide open_decision(Resume resume, bool is_fresh_allowed, Open open);
+/// Appends GENESIS where the journal is empty.
+Decide genesis_decision(Genesis genesis);
+/// Refused where INTENT stands in the prefix (rule R6) or where it says what is known.
+Decide verified_decision(Verified verified);
+Decide quarantine_decision(Quarantine quarantine);
+/// Appends POLICY where another one is in force.
+Decide policy_decision(OpenRef mine, Policy policy);
+
+}  // namespace unbroken

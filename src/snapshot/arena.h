@@ -1,0 +1,43 @@
+#pragma once
+// Memory for snapshots: a few slots, each as large as the largest snapshot so far, kept and reused. A page
+// that was touched before is several times faster to copy into than a fresh one.
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace unbroken {
+
+/// Threads: any.
+class Arena : public std::enable_shared_from_this<Arena> {
+ public:
+  static std::shared_ptr<Arena> make(unsigned slots) { return std::shared_ptr<Arena>(new Arena(slots)); }
+  /// Page-aligned bytes that go back to the arena when the last owner drops them; null while every slot is in
+  /// use. Errors: unavailable (no memory).
+  Result<std::shared_ptr<MutableBytes>> acquire(std::uint64_t bytes);
+  bool has_free_slot() const;
+  /// Memory held, in use or not.
+  std::uint64_t bytes() const;
+
+  static constexpr std::size_t kAlignment = 4096;
+
+ private:
+  explicit Arena(unsigned slots) : slots_(slots) {}
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  struct Slot {
+    std::unique_ptr<std::byte, Free> memory;
+    std::uint64_t capacity = 0;
+    bool is_used = false;
+  };
+  void release(std::size_t slot);
+
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace unbroken

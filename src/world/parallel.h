@@ -1,0 +1,18 @@
+#pragma once
+// Splits work over a lane. The caller works too, so it goes on even where no worker is free.
+#include <cstddef>
+#include <functional>
+
+#include "world/executor.h"
+
+namespace unbroken {
+
+/// Calls body(0) .. body(count-1), each once, several at a time; returns when all calls are over. After the
+/// first error the rest is skipped and that error is returned. Bodies must end by themselves.
+Result<> parallel_for(Executor& executor, Lane lane, std::size_t count,
+                      const std::function<Result<>(std::size_t)>& body);
+
+/// Waits, however long, for something that our own lanes are about to do (it ends by itself).
+void join(Executor& executor, const std::function<bool()>& is_done);
+
+}  // namespace unbroken
