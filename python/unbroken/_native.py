@@ -1,0 +1,16 @@
+"""The native core, and its errors as ours."""
+
+from __future__ import annotations
+
+from unbroken import _core as core
+from unbroken.errors import from_core
+
+CoreError = core.CoreError
+
+
+def call(function, *args):
+    """function(*args), with an error of the core raised as the class a user knows."""
+    try:
+        return function(*args)
+    except CoreError as error:
+        raise from_core(*error.args) from None

@@ -1,0 +1,196 @@
+"""Optimizers, matched by the names of their parameters. Imported only where torch is.
+
+State is written into `Optimizer.state` and `param_groups` directly: `Optimizer.load_state_dict` matches by
+position and casts floating point state to the parameter's dtype, without a word.
+
+Names: `<attach>.state.<parameter>.<slot>` and `<attach>.param_groups.<i>.<key>`. A parameter has the name its
+module gives it; where one optimizer spans several attached objects, the attach name stands in front.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from unbroken import tensors
+from unbroken.collect import OPTIMIZERS
+from unbroken.errors import Misconfigured
+from unbroken.names import join, segment_of_node
+from unbroken.tree import encode, pairs_of, tensor_name, tensors_of, text
+
+#: what a scheduler moves; a difference in anything else is another setting in the script
+_MOVING = {"lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum"}
+
+
+class Owners:
+    """Which attached object owns a parameter: `find` id -> {attach name: name within it}, in order of attaching."""
+
+    def __init__(self, roots):
+        self._names: dict[int, dict[str, str]] = {}
+        for attach, value in roots:
+            for name, tensor in owned(value):
+                self._names.setdefault(id(tensor), {}).setdefault(attach, name)
+
+    def names(self, parameters, where: str) -> list[list[str]]:
+        """A name for each parameter of each group. Errors: Misconfigured, by group and index."""
+        candidates = [[self._names.get(id(p), {}) for p in group] for group in parameters]
+        for i, group in enumerate(candidates):
+            for j, found in enumerate(group):
+                if not found:
+                    raise Misconfigured(
+                        f"{where}: parameter {j} of group {i} (shape {list(parameters[i][j].shape)}) belongs to no "
+                        "attached object: attach the module that owns it"
+                    )
+        everything = [found for group in candidates for found in group]
+        shared = next((a for a in (everything or [{}])[0] if all(a in found for found in everything)), None)
+        if shared is not None:
+            return [[found[shared] or shared for found in group] for group in candidates]
+        return [[_with_attach_name(*next(iter(found.items()))) for found in group] for group in candidates]
+
+
+def _with_attach_name(attach: str, name: str) -> str:
+    return join(segment_of_node(attach), name) if name else segment_of_node(attach)
+
+
+def owned(value, prefix: str = ""):
+    """(name, tensor) of all tensors in an attached object; what optimizers and other objects hold does not count."""
+    from unbroken._torch_adapters import ModuleAdapter
+
+    if isinstance(value, torch.nn.Module):
+        for name, tensor in ModuleAdapter(value).tensors():
+            yield prefix + ("." if prefix else "") + name, tensor
+    elif isinstance(value, torch.Tensor):
+        yield prefix, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from owned(item, join(prefix, segment_of_node(encode(key))))
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from owned(item, join(prefix, str(i)))
+
+
+class OptimizerAdapter:
+    """One optimizer. Captures and plans carry the `owners` of all attached parameters."""
+
+    is_exact, is_exact_tree = True, False
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def _names(self, owners, name) -> list[list[str]]:
+        parameters = [group["params"] for group in self.optimizer.param_groups]
+        return (owners or Owners(())).names(parameters, name)
+
+    def capture(self, capture, name):
+        names = self._names(capture.owners, name)
+        encoder = capture.encoder
+        groups, states = self.optimizer.param_groups, []
+        of_parameter = dict(
+            pair for group, own in zip(groups, names, strict=True) for pair in zip(group["params"], own, strict=True)
+        )
+        marker: list = []
+        encoder.enter(marker, name)
+        for parameter, state in self.optimizer.state.items():
+            if isinstance(parameter, torch.Tensor) and parameter not in of_parameter:
+                if not state:
+                    continue
+                raise Misconfigured(f"{name}: holds state of a parameter (shape {list(parameter.shape)}) that is in none of its groups")
+        for parameter, own in of_parameter.items():
+            if parameter in self.optimizer.state and self.optimizer.state[parameter]:
+                states.append([own, capture.value(dict(self.optimizer.state[parameter]), f"{name}.state.{own}")])
+        others = {key: value for key, value in self.optimizer.state.items() if not isinstance(key, torch.Tensor)}
+        pairs = [["state", {"dict": states}], ["param_groups", self._groups(capture, groups, names, name)]]
+        if others:
+            pairs.append(["others", capture.value(others, f"{name}.others")])
+        encoder.leave(marker)
+        return {"dict": pairs}
+
+    def _groups(self, capture, groups, names, name):
+        nodes = []
+        for i, (group, group_names) in enumerate(zip(groups, names, strict=True)):
+            rest = [(key, value) for key, value in group.items() if key != "params"]
+            node = capture.pairs(rest, f"{name}.param_groups.{i}")
+            nodes.append({"dict": [["params", list(group_names)], *node["dict"]]})
+        return nodes
+
+    # -- the way back
+
+    def plan(self, node, name, plan):
+        saved = dict((key, item) for key, item in pairs_of(node) or ())
+        groups, names = self.optimizer.param_groups, self._names(plan.owners, name)
+        saved_groups = [dict((key, item) for key, item in pairs_of(group)) for group in saved.get("param_groups", ())]
+        match = self._match(saved_groups, names, name, plan)
+        if match is None:
+            return
+        states = {key: item for key, item in pairs_of(saved.get("state")) or ()}
+        for i, (group, group_names) in enumerate(zip(groups, names, strict=True)):
+            old = saved_groups[match[i]]
+            self._plan_group(group, old, f"{name}.param_groups.{i}", plan)
+            moves = bool(_plain(old.get("capturable")) or _plain(old.get("fused")))
+            for parameter, own in zip(group["params"], group_names, strict=True):
+                self._plan_state(parameter, states.pop(own, None), f"{name}.state.{own}", moves, plan)
+        for own, item in states.items():
+            plan.unread_below(item, f"{name}.state.{own}")
+        others = saved.get("others")
+        if others is not None:
+            plan.make(others)
+            plan.then(OPTIMIZERS, lambda: self.optimizer.state.update(plan.value(others)))
+
+    def _match(self, saved_groups, names, name, plan):
+        """For each group here the saved one with the same parameters, in any order; None where that fails."""
+        if len(saved_groups) == len(names):
+            left = {frozenset(group["params"]): i for i, group in enumerate(saved_groups)}
+            match = [left.get(frozenset(group)) for group in names]
+            if None not in match and len(set(match)) == len(match):
+                return match
+        before = {own: i for i, group in enumerate(saved_groups) for own in group["params"]}
+        here = {own: i for i, group in enumerate(names) for own in group}
+        plan.missing += [f"{name}.state.{own}" for own in here.keys() - before.keys()]
+        plan.unread += [f"{name}.state.{own}" for own in before.keys() - here.keys()]
+        if before.keys() == here.keys():
+            moved = [own for own in here if before[own] != here[own]] or list(here)
+            plan.changed += [(f"{name}.state.{own}", f"in group {before[own]}", f"in group {here[own]}") for own in moved]
+        return None
+
+    def _plan_group(self, group, saved, name, plan):
+        for key, item in saved.items():
+            path = join(name, segment_of_node(key))
+            live = group.get(key)
+            if key == "params":
+                continue
+            if isinstance(live, torch.Tensor):
+                plan.fill(item, live, path)
+                continue
+            if key not in group and key not in ("initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr"):
+                plan.unread_below(item, path)
+                continue
+            if tensor_name(item) is not None and key in group and live is not None and key not in ("initial_lr",):
+                plan.differs(item, live, path)
+                continue
+            if key in group and key not in _MOVING and not tensors_of(item) and encode(live, path) != item:
+                plan.notes.append(f"{path} is {live!r} in the script and {text(item)} in checkpoint {plan.saved.name}: {text(item)} is used")
+            plan.make(item, lambda _: group["params"][0].device if group["params"] else None)
+            plan.then(OPTIMIZERS, lambda key=key, item=item: group.__setitem__(key, plan.value(item)))
+        for key, value in group.items():
+            if key != "params" and key not in saved and key not in ("initial_lr", "swa_lr"):
+                plan.missing_below(value, join(name, segment_of_node(key)))
+
+    def _plan_state(self, parameter, node, name, step_moves, plan):
+        live = self.optimizer.state.get(parameter) or {}
+        if node is None:
+            plan.then(OPTIMIZERS, lambda: self.optimizer.state.pop(parameter, None))
+            return
+        for key, item in pairs_of(node):
+            value = live.get(key) if isinstance(key, str) else None
+            path = join(name, segment_of_node(key))
+            if tensor_name(item) is not None and tensors.is_tensor(value):
+                plan.fill(item, value, path)
+            elif value is not None and (tensors.is_tensor(value) or tensor_name(item) is not None):
+                plan.differs(item, value, path)
+            else:
+                is_step = key == "step" and not step_moves
+                plan.make(item, lambda _, is_step=is_step: None if is_step else parameter)
+        plan.then(OPTIMIZERS, lambda: self.optimizer.state.__setitem__(parameter, plan.value(node)))
+
+
+def _plain(node):
+    return node if isinstance(node, (bool, int)) else None

@@ -1,0 +1,116 @@
+"""The memory of torch tensors (tensors.py). Imported only where torch is."""
+
+from __future__ import annotations
+
+import torch
+
+from unbroken.dtypes import NAME_TO_TORCH, TORCH_TO_NAME
+from unbroken.errors import Misconfigured
+from unbroken.tensors import View
+from unbroken.tree import refuse
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter} | ({torch.nn.Buffer} if hasattr(torch.nn, "Buffer") else set())
+#: dtypes of which few operations exist, moved as integers of the same size
+_RAW = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def dtype_name(tensor, name: str) -> str:
+    """Our name of its dtype. Errors: Misconfigured for quantised ones."""
+    found = TORCH_TO_NAME.get(str(tensor.dtype).removeprefix("torch."))
+    if found is None:
+        raise refuse(name, f"a tensor of {tensor.dtype} is quantised and cannot be kept")
+    return found
+
+
+def _check(tensor, name):
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        raise refuse(name, "the parameter is not initialised yet: run one batch before it is attached")
+    if type(tensor) not in _PLAIN:
+        kind = type(tensor)
+        raise refuse(name, f"{kind.__module__}.{kind.__qualname__} is a subclass of Tensor: comes later")
+    if tensor.is_quantized:
+        raise refuse(name, f"a tensor of {tensor.dtype} is quantised and cannot be kept")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise refuse(name, f"a tensor of layout {tensor.layout} cannot be kept")
+    if tensor.device.type == "meta":
+        raise refuse(name, "a tensor on the meta device has no bytes")
+
+
+def _is_lazy(tensor) -> bool:
+    """Its bytes in memory are not its logical bytes."""
+    return tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor()
+
+
+def _host(tensor):
+    tensor = tensor.detach()
+    if _is_lazy(tensor):
+        tensor = tensor.resolve_conj().resolve_neg().clone()
+    return tensor if tensor.device.type == "cpu" else tensor.to("cpu")
+
+
+def view(tensor, name: str) -> View:
+    """tensors.view; a tensor on an accelerator is copied to the host here."""
+    _check(tensor, name)
+    dtype, shape, size = dtype_name(tensor, name), tuple(tensor.shape), tensor.element_size()
+    memory = None
+    if tensor.numel() and not _is_lazy(tensor):
+        memory = (tensor.data_ptr(), dtype, shape, tuple(s * size for s in tensor.stride()))
+        if tensor.device.type != "cpu":
+            memory = (str(tensor.device), *memory)
+    host = _host(tensor)
+    pointer = host.data_ptr() if host.numel() else 0
+    return View("tensor", dtype, shape, tuple(host.stride()), pointer, host.numel() * size, host, memory)
+
+
+def _raw(tensor):
+    raw = _RAW.get(tensor.element_size())
+    return tensor if raw is None or _is_lazy(tensor) else tensor.view(raw)
+
+
+def _written_once(tensor):
+    """`tensor` with the axes of stride 0 narrowed to one: those elements are one place in memory."""
+    for axis, (length, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if stride == 0 and length > 1:
+            tensor = tensor.narrow(axis, 0, 1)
+    return tensor
+
+
+def destination(tensor):
+    """tensors.destination; a strided, lazy or device tensor is staged in a contiguous one on the host."""
+    tensor = tensor.detach()
+    if tensor.numel() == 0:
+        return 0, None
+    if tensor.device.type == "cpu" and tensor.is_contiguous() and not _is_lazy(tensor):
+        return tensor.data_ptr(), None
+    staging = torch.empty(tensor.shape, dtype=tensor.dtype)
+
+    def copy():
+        target = _written_once(tensor)
+        source = staging
+        for axis, length in enumerate(target.shape):
+            source = source.narrow(axis, 0, length)
+        with torch.no_grad():
+            if _is_lazy(target):
+                target.copy_(source)
+            else:
+                _raw(target).copy_(_raw(source))
+
+    return staging.data_ptr(), copy
+
+
+def make(dtype: str, shape, like=None):
+    """A new tensor: on the device `like`, or with the device and, where the shape agrees, the layout of a tensor."""
+    if dtype not in NAME_TO_TORCH or not hasattr(torch, NAME_TO_TORCH[dtype]):
+        raise Misconfigured(f"this version of torch has no dtype for {dtype}")
+    kind = getattr(torch, NAME_TO_TORCH[dtype])
+    if isinstance(like, torch.Tensor):
+        if tuple(like.shape) == tuple(shape):
+            return torch.empty_like(like.detach(), dtype=kind, requires_grad=False)
+        like = like.device
+    return torch.empty(tuple(shape), dtype=kind, device=like)
+
+
+def to_bytes(tensor) -> bytes:
+    """tensors.to_bytes."""
+    host = _raw(_host(tensor).contiguous()).reshape(-1)
+    return host.view(torch.uint8).numpy().tobytes() if host.numel() else b""

@@ -1,0 +1,215 @@
+"""Everything that is part of a run's state, by attach name: what a user attached, `state`, `rng` and `run`."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+
+from unbroken import tensors
+from unbroken._native import call
+from unbroken.adapters import StateAdapter, root_adapter
+from unbroken.collect import Capture, Plan, Saved, differences, plan_root
+from unbroken.errors import Misconfigured, StateMismatch
+from unbroken.generators import GlobalGenerators
+from unbroken.names import segment_of_node
+from unbroken.tree import flatten, pairs_of, tensor_name, tensors_of
+
+OURS = ("rng", "run", "state")
+
+
+class Attached:
+    """The registry. Threads: the trainer's."""
+
+    def __init__(self):
+        self.state: dict = {}
+        self.epoch = 0
+        self.epochs: dict[str, int] = {}  # by the name of a loader
+        self.generators = GlobalGenerators()
+        self._objects: dict[str, object] = {}
+        self._adapters: dict[str, object] = {}
+        self._state_adapter = StateAdapter(self.state)
+
+    def add(self, name: str, value) -> None:
+        """Errors: Misconfigured (a name twice or one of ours, an object that cannot be attached)."""
+        if name in OURS:
+            raise Misconfigured(f"attach: the name {name!r} is taken by Unbroken itself")
+        if name in self._objects:
+            raise Misconfigured(f"attach: {name!r} is attached already")
+        adapter = root_adapter(value)
+        if adapter is None:
+            kind = type(value)
+            raise Misconfigured(
+                f"attach: {name!r} is {kind.__module__}.{kind.__qualname__}, which has neither state_dict and "
+                "load_state_dict nor a known kind that can be restored in place (a plain value can stand in a dict, "
+                "or in run.state)"
+            )
+        self._objects[name], self._adapters[name] = value, adapter
+
+    def remove(self, name: str) -> None:
+        """Undoes `add`."""
+        del self._objects[name], self._adapters[name]
+
+    def get(self, name: str):
+        """The object of a name, or None."""
+        return self._objects.get(name)
+
+    def name_of(self, value) -> str | None:
+        """The name under which an object is attached."""
+        return next((name for name, other in self._objects.items() if other is value), None)
+
+    def of_type(self, kind):
+        """(name, object) of all attached objects of a type, also of those in attached dicts and lists."""
+        from unbroken.adapters import rich_leaves
+
+        for name, value in self._objects.items():
+            if isinstance(value, kind):
+                yield name, value
+            elif isinstance(value, (dict, list)):
+                yield from ((name, leaf) for leaf in rich_leaves(value) if isinstance(leaf, kind))
+
+    def check_owners(self) -> None:
+        """Errors: Misconfigured for an optimizer with a parameter that nothing attached owns."""
+        owners = self._owners()
+        if owners is None:
+            return
+        import torch
+
+        for name, optimizer in self.of_type(torch.optim.Optimizer):
+            owners.names([group["params"] for group in optimizer.param_groups], name)
+
+    def _owners(self):
+        if "torch" not in sys.modules:
+            return None
+        from unbroken._torch_optim import Owners
+
+        return Owners(self._objects.items())
+
+    # -- saving
+
+    def capture(self) -> Capture:
+        """The state now. Errors: Misconfigured, naming the path of what cannot be kept."""
+        capture = Capture(self._owners())
+        for name, adapter in self._adapters.items():
+            capture.root(name, adapter)
+        capture.root("state", self._state_adapter)
+        capture.tree.append(["rng", self.generators.capture()])
+        capture.tree.append(["run", self._run_node()])
+        return capture
+
+    def _run_node(self):
+        epochs = [[name, epoch] for name, epoch in self.epochs.items() if name in self._objects]
+        return {"dict": [["epoch", self.epoch], ["epochs", {"dict": epochs}]]}
+
+    # -- restoring
+
+    def plan(self, saved: Saved, names=None) -> Plan:
+        """How the checkpoint goes into the attached objects (or those of `names`). Errors: StateMismatch, Misconfigured."""
+        plan = Plan(saved, self._owners())
+        for name, adapter in self._adapters.items():
+            if names is None or name in names:
+                plan_root(name, adapter, saved, plan)
+        if names is None and "state" in saved.roots:
+            self._state_adapter.plan(saved.roots["state"], "state", plan)
+        plan.check()
+        return plan
+
+    def finish_ours(self, saved: Saved) -> None:
+        """Puts back what is ours but for the generators."""
+        run = {key: node for key, node in pairs_of(saved.roots.get("run")) or ()}
+        self.epoch = run.get("epoch", 0)
+        self.epochs = dict(pairs_of(run.get("epochs")) or ())
+
+    def restore_generators(self, saved: Saved) -> None:
+        """Puts the global generators back; attached ones are part of the plan."""
+        if "rng" in saved.roots:
+            self.generators.restore(saved.roots["rng"])
+
+    def verify(self, saved: Saved, digests, names=None) -> None:
+        """The live state must be the saved one now. `digests(tensors)` -> hex digests. Errors: StateMismatch."""
+        capture = self.capture()
+        adapters = {name: a for name, a in self._adapters.items() if names is None or name in names}
+        if names is None:
+            adapters["state"] = self._state_adapter
+        changed = differences(saved, capture, digests(capture.tensors), adapters)
+        if changed:
+            raise StateMismatch(f"after loading checkpoint {saved.name}, the live state is not the saved one", changed=changed)
+
+    def leftover(self, saved: Saved) -> list[str]:
+        """The attach names in the checkpoint that nothing here takes (yet)."""
+        return [name for name in saved.roots if name not in self._adapters and name not in OURS]
+
+
+def unread_names(saved: Saved, roots) -> list[str]:
+    """Every name below some roots of a checkpoint."""
+    return [
+        tensor_name(leaf) or path for root in roots for path, leaf in flatten(saved.roots[root], segment_of_node(root))
+    ]
+
+
+class Loader:
+    """What Session.restore calls back: compares before anything is written, then says where the bytes go.
+
+    After a successful restore `finish` completes the live objects. Bytes that belong to attach names nobody has
+    yet are kept for them until `drop`.
+    """
+
+    def __init__(self, attached: Attached):
+        self._attached = attached
+        self.saved: Saved | None = None
+        self._plan: Plan | None = None
+        self._kept: dict[str, bytearray] = {}
+
+    def check(self, state) -> None:
+        """Errors: StateMismatch or Misconfigured; nothing was written, and the live objects are untouched."""
+        self.saved = Saved(state, json.loads(state.tree))
+        self._plan = self._attached.plan(self.saved)
+
+    def targets(self, state):
+        """(name, pointer, nbytes) of every stored tensor."""
+        del state
+        wanted = self._plan.destinations()
+        taken = {name for name, _, _ in wanted}
+        self._kept = {}
+        for name, (_, _, nbytes, _) in self.saved.specs.items():
+            if name not in taken:
+                self._kept[name] = bytearray(nbytes)
+                wanted.append((name, _address(self._kept[name]), nbytes))
+        return wanted
+
+    def finish(self, digests) -> list[str]:
+        """Completes the objects and proves them equal to the checkpoint; lines worth saying. Errors: StateMismatch."""
+        plan, attached = self._plan, self._attached
+        plan.finish()
+        for root in attached.leftover(self.saved):
+            for name in map(self.saved.canon, tensors_of(self.saved.roots[root])):
+                if name not in self._kept:  # tied to what was restored: take it from there, before it moves on
+                    self._kept[name] = bytearray(tensors.to_bytes(plan.made(name)))
+        attached.finish_ours(self.saved)
+        attached.restore_generators(self.saved)
+        attached.verify(self.saved, digests)
+        self._plan = None
+        return plan.notes
+
+    def late(self, name: str, digests) -> list[str]:
+        """Gives an object that was attached after the restore its part. Errors: StateMismatch, as ever."""
+        plan = self._attached.plan(self.saved, {name})
+        for tensor, pointer, nbytes in plan.destinations():
+            if nbytes:
+                ctypes.memmove(pointer, _address(self._kept[tensor]), nbytes)
+        plan.finish()
+        self._attached.verify(self.saved, digests, {name})
+        return plan.notes
+
+    def drop(self) -> None:
+        """Frees what is kept for late attaches."""
+        self._kept = {}
+
+
+def _address(buffer: bytearray) -> int:
+    return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer)) if buffer else 0
+
+
+def digests_of(session):
+    """Session.digests with our errors."""
+    return lambda entries: call(session.digests, entries)

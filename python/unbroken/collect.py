@@ -1,0 +1,297 @@
+"""Objects to tensors and a tree, and back in place.
+
+Capture: every attached object is walked; its tensors get names, its other state becomes nodes of the tree
+(tree.py). Two names of the same memory (storage, offset, shape, strides) are kept once, with an alias.
+
+Plan: the way back, in three parts. `plan` compares the saved state with the live objects and changes nothing;
+`destinations` says where the bytes of each tensor belong, in place where the live tensor is contiguous;
+`finish` puts everything else into the objects. What differs is collected in the plan and raised at once, as one
+StateMismatch with every name.
+
+An *adapter* (adapters.py) knows one sort of object:
+    capture(capture, name) -> node
+    plan(node, name, plan)           compares, calls plan.fill / make / then
+    is_exact, is_exact_tree          after a restore the tensors (the tree) must be the saved ones again
+"""
+
+from __future__ import annotations
+
+from unbroken import tensors
+from unbroken.errors import Misconfigured, StateMismatch
+from unbroken.names import NAME_BYTES_MAX, segment_of_node
+from unbroken.tree import NOT_A_LEAF, Encoder, decode, flatten, pairs_of, refuse, tensor_name, text
+
+#: when what is put back (Plan.then): later ones see what earlier ones did
+CONTAINERS, MODULES, OPTIMIZERS, SCHEDULERS, OBJECTS, GENERATORS = range(6)
+
+
+class Capture:
+    """The state at one moment. `tensors`: tuples for the core; `aliases`: (name, of); `tree`: pairs of the root.
+
+    `keep` holds what the pointers in `tensors` point into. Errors: Misconfigured, naming the path.
+    """
+
+    def __init__(self, owners=None):
+        self.owners = owners  # names of parameters, for optimizers
+        self.tensors: list[tuple] = []
+        self.aliases: list[tuple[str, str]] = []
+        self.inexact: set[str] = set()  # names whose owner does not promise to give them back unchanged
+        self.is_exact = True
+        self.keep: list = []
+        self.tree: list = []
+        self._names: set[str] = set()
+        self._by_memory: dict[tuple, str] = {}
+        self.encoder = Encoder(self._leaf)
+
+    def root(self, name: str, adapter) -> None:
+        """Takes the object of `adapter` under the attach name `name`."""
+        self.encoder._depth = 1
+        self.is_exact = adapter.is_exact
+        self.tree.append([name, adapter.capture(self, segment_of_node(name))])
+
+    def value(self, value, name: str):
+        """The node of any value; its tensors are taken."""
+        return self.encoder.encode(value, name)
+
+    def pairs(self, pairs, name: str):
+        """A dict node of (key, value) pairs of plain keys."""
+        marker = []
+        self.encoder.enter(marker, name)
+        node = {"dict": [self.encoder.pair(key, value, name) for key, value in pairs]}
+        self.encoder.leave(marker)
+        return node
+
+    def tensor(self, value, name: str):
+        """The node of a tensor or an array, which is taken."""
+        if name in self._names:
+            raise refuse(name, "two parts of the state have this name")
+        if len(name.encode()) > NAME_BYTES_MAX:
+            raise refuse(name, f"the name is longer than {NAME_BYTES_MAX} bytes")
+        view = tensors.view(value, name)
+        self._names.add(name)
+        if not self.is_exact:
+            self.inexact.add(name)
+        first = self._by_memory.setdefault(view.memory, name) if view.memory else name
+        if first != name:
+            self.aliases.append((name, first))
+        else:
+            self.tensors.append((name, view.dtype, view.shape, view.strides, view.pointer, view.nbytes))
+            self.keep.append(view.owner)
+        return {view.tag: name}
+
+    def _leaf(self, value, name):
+        from unbroken.adapters import adapter_of
+
+        if tensors.is_tensor(value):
+            return self.tensor(value, name)
+        adapter = adapter_of(value)
+        if adapter is None:
+            return NOT_A_LEAF
+        before, self.is_exact = self.is_exact, self.is_exact and adapter.is_exact
+        node = adapter.capture(self, name)
+        self.is_exact = before
+        return node
+
+    def node(self, name: str):
+        """The node of a root, or None."""
+        return next((node for key, node in self.tree if key == name), None)
+
+
+class Saved:
+    """A checkpoint as the core describes it: `.specs` name -> (dtype, shape, nbytes, digest), `.roots` in order."""
+
+    def __init__(self, state, tree):
+        self.step, self.attempt, self.name = state.step, state.attempt, state.name
+        self.specs = {name: (dtype, tuple(shape), nbytes, digest) for name, dtype, shape, nbytes, digest in state.tensors}
+        self.aliases = dict(state.alias)
+        self.roots = {key: node for key, node in pairs_of(tree) or ()}
+
+    def canon(self, name: str) -> str:
+        """The name under which the bytes of `name` are stored."""
+        return self.aliases.get(name, name)
+
+    def spec(self, name: str):
+        """(dtype, shape, nbytes, digest) of a tensor or an alias."""
+        return self.specs[self.canon(name)]
+
+    def describe(self, node) -> str:
+        """A node as one side of a difference: F32[3,4], or a value."""
+        name = tensor_name(node)
+        if name is None:
+            return text(node)
+        dtype, shape, _, _ = self.spec(name)
+        return tensors.describe(dtype, shape)
+
+
+class Plan:
+    """How the saved state goes into the live objects. Nothing is touched before `finish`, but memory of tensors."""
+
+    def __init__(self, saved: Saved, owners=None):
+        self.saved, self.owners = saved, owners
+        self.missing: list[str] = []
+        self.unread: list[str] = []
+        self.changed: list[tuple[str, str, str]] = []
+        self.notes: list[str] = []
+        self._live: dict[str, object] = {}  # stored name -> live tensor that takes the bytes
+        self._memory: dict[tuple, str] = {}  # memory of a live tensor -> stored name
+        self._make: dict[str, tuple] = {}  # stored name -> (tag, like)
+        self._made: dict[str, object] = {}
+        self._copies: list = []
+        self._steps: list[tuple[int, object]] = []
+
+    # -- comparing
+
+    def missing_below(self, value, name):
+        """Everything in the live `value` is missing."""
+        node = Capture(self.owners).value(value, name)
+        self.missing += [leaf_name for leaf_name, _ in flatten(node, name)]
+
+    def unread_below(self, node, name):
+        """Everything in the saved `node` is unread; tensors by their own names."""
+        self.unread += [tensor_name(leaf) or leaf_name for leaf_name, leaf in flatten(node, name)]
+
+    def differs(self, node, value, name):
+        """`value` cannot take `node`."""
+        live = tensors.view(value, name).text if tensors.is_tensor(value) else repr(value)[:80]
+        self.changed.append((name, self.saved.describe(node), live))
+
+    def fill(self, node, live, name) -> None:
+        """The bytes of the tensor in `node` go into the live tensor or array `live`."""
+        view = tensors.view(live, name, writes=True)
+        if tensor_name(node) is None or view.tag not in node:
+            self.differs(node, live, name)
+            return
+        canon = self.saved.canon(tensor_name(node))
+        dtype, shape, _, _ = self.saved.specs[canon]
+        if (dtype, shape) != (view.dtype, view.shape):
+            self.changed.append((name, tensors.describe(dtype, shape), view.text))
+            return
+        other = self._live.get(canon)
+        if other is not None and tensors.view(other, name).memory != view.memory:
+            self.changed.append((name, f"{view.text} tied to {canon}", f"{view.text} of its own"))
+        elif view.memory and self._memory.setdefault(view.memory, canon) != canon:
+            tied_to = self._memory[view.memory]
+            self.changed.append((name, f"{view.text} of its own", f"{view.text} tied to {tied_to}"))
+        else:
+            self._live[canon] = live
+
+    def make(self, node, like=None) -> None:
+        """The tensors in `node` become new ones, for `value`. `like(name)`: a hint for tensors.make."""
+        for _, leaf in flatten(node):
+            name = tensor_name(leaf)
+            if name is not None:
+                tag = "tensor" if "tensor" in leaf else "array"
+                self._make.setdefault(self.saved.canon(name), (tag, like(name) if like else None))
+
+    def value(self, node):
+        """The object of a node, with the tensors that fill and make arranged for. Only while finishing."""
+        return decode(node, lambda tag, name: self._made[self.saved.canon(name)])
+
+    def then(self, order: int, function) -> None:
+        """Calls `function()` once the bytes are there; the smaller `order` comes first."""
+        self._steps.append((order, function))
+
+    def check(self) -> None:
+        """Raises what differs."""
+        if self.missing or self.unread or self.changed:
+            raise StateMismatch(
+                f"checkpoint {self.saved.name} does not fit what is attached", self.missing, self.unread, self.changed
+            )
+
+    # -- carrying out
+
+    def destinations(self):
+        """(name, pointer, nbytes) of every tensor that is wanted; allocates the new ones."""
+        out = []
+        for name, (dtype, shape, nbytes, _) in self.saved.specs.items():
+            if name in self._live:
+                target = self._live[name]
+            elif name in self._make:
+                tag, like = self._make[name]
+                target = tensors.make(tag, dtype, shape, like)
+            else:
+                continue
+            self._made[name] = target
+            pointer, copy = tensors.destination(target)
+            if copy is not None:
+                self._copies.append(copy)
+            out.append((name, pointer, nbytes))
+        return out
+
+    def made(self, name: str):
+        """The live or new tensor of a stored tensor. Only after `destinations`."""
+        return self._made[name]
+
+    def takes(self, name: str) -> bool:
+        """True where the bytes of the stored tensor `name` are wanted."""
+        return name in self._live or name in self._make
+
+    def finish(self) -> None:
+        """After the bytes arrived: strided and device tensors, then everything else in order."""
+        for copy in self._copies:
+            copy()
+        self._copies.clear()
+        for _, function in sorted(self._steps, key=lambda step: step[0]):
+            function()
+        self._steps.clear()
+
+
+def plan_root(name, adapter, saved: Saved, plan: Plan) -> None:
+    """Plans one attached object."""
+    path = segment_of_node(name)
+    if name not in saved.roots:
+        plan.missing += missing_names(name, adapter, plan.owners)
+        return
+    adapter.plan(saved.roots[name], path, plan)
+
+
+def missing_names(name, adapter, owners) -> list[str]:
+    """The names of the state of a live object, for messages."""
+    path = segment_of_node(name)
+    try:
+        node = adapter.capture(Capture(owners), path)
+    except Misconfigured:
+        return [path]
+    return [tensor_name(leaf) or leaf_name for leaf_name, leaf in flatten(node, path)]
+
+
+def differences(saved: Saved, capture: Capture, digests, adapters) -> list[tuple[str, str, str]]:
+    """(name, saved, live) of what came back otherwise than it was saved; `digests` are those of the capture."""
+    changed = []
+    live = {entry[0]: digest for entry, digest in zip(capture.tensors, digests, strict=True)}
+    for name, node in capture.tree:
+        adapter = adapters.get(name)
+        if adapter is None or name not in saved.roots:
+            continue
+        if adapter.is_exact:
+            changed += _tensor_differences(saved, node, live, capture)
+        if adapter.is_exact_tree and node != saved.roots[name]:
+            changed += _tree_differences(saved, saved.roots[name], node, segment_of_node(name))
+    return changed
+
+
+def _tensor_differences(saved, node, live, capture):
+    aliases = dict(capture.aliases)
+    for _, leaf in flatten(node):
+        name = tensor_name(leaf)
+        if name is None or name in capture.inexact:
+            continue
+        canon = aliases.get(name, name)
+        stored = saved.canon(name)
+        if stored not in saved.specs:
+            yield name, "nothing", "a tensor"
+        elif live[canon] != saved.specs[stored][3]:
+            yield name, f"digest {saved.specs[stored][3]}", f"digest {live[canon]} after loading"
+
+
+def _tree_differences(saved, before, after, name):
+    left = dict(flatten(before, name))
+    right = dict(flatten(after, name))
+    for key in left.keys() | right.keys():
+        if left.get(key, NotImplemented) != right.get(key, NotImplemented):
+            yield key, _text(left, key), _text(right, key) + " after loading"
+
+
+def _text(side, key):
+    return text(side[key]) if key in side else "nothing"
+

@@ -1,0 +1,201 @@
+"""What can go wrong, one class for each thing a caller would do about it.
+
+The classes below `Error` are ordinary exceptions. `Interrupted` and `Superseded` are stops: they derive from
+SystemExit, so that `except Exception` catches neither, and `.code` is the status with which the process ends.
+Each has `.kind` (the class name), `.exit_code` and `.next_command` (what a person should run next, or "").
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+
+
+class Error(Exception):
+    """Base of the errors. Uncaught in the main thread, it ends the process with `.exit_code`."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, next_command: str = ""):
+        super().__init__(message)
+        self.next_command = next_command
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+
+class NothingToResume(Error):
+    """No checkpoint where there has to be one, or a damaged journal."""
+
+    exit_code = 66
+
+
+class CorruptCheckpoint(Error):
+    """The bytes of the checkpoint that was asked for are damaged."""
+
+    exit_code = 65
+
+
+class StateMismatch(Error):
+    """The checkpoint and the attached objects do not fit each other; the live objects are untouched.
+
+    `.missing`: names that are attached and not in the checkpoint. `.unread`: names in the checkpoint that
+    nothing attached takes. `.changed`: (name, saved, live), both sides as "F32[3,4]".
+    """
+
+    exit_code = 65
+
+    def __init__(self, message="", missing=(), unread=(), changed=(), next_command=""):
+        self.missing, self.unread, self.changed = sorted(missing), sorted(unread), sorted(changed)
+        lines = [message or "the checkpoint does not fit what is attached"]
+        lines += [f"  missing  {name}: attached, not in the checkpoint" for name in self.missing]
+        lines += [f"  unread   {name}: in the checkpoint, nothing attached takes it" for name in self.unread]
+        lines += [f"  changed  {name}: saved {saved}, live {live}" for name, saved, live in self.changed]
+        if self.missing or self.unread or self.changed:
+            lines.append(
+                "make the attached objects agree with the checkpoint, resume from another one with resume=, "
+                "or start a new run in another directory"
+            )
+        super().__init__("\n".join(lines), next_command)
+
+
+class StorageUnavailable(Error):
+    """The storage did not do what was asked."""
+
+    exit_code = 74
+
+
+class StorageFull(Error):
+    """No space or quota left."""
+
+    exit_code = 74
+
+
+class Misconfigured(Error):
+    """The call or the environment has to be changed first."""
+
+    exit_code = 78
+
+
+class _Stop(SystemExit):
+    """A stop of the whole process that is not an error."""
+
+    def __init__(self, message: str, code: int, next_command: str = ""):
+        super().__init__(code)
+        self.message, self.next_command = message, next_command
+        if threading.current_thread() is not threading.main_thread():
+            _must_end_with(code)
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def exit_code(self) -> int:
+        return self.code
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+
+class Interrupted(_Stop):
+    """The run was asked to stop. 75: the newest commit survives the event; 76: the last save did not commit."""
+
+
+class Superseded(_Stop):
+    """A newer attempt owns the run; this process must not touch it any more. 82."""
+
+    def __init__(self, message: str, next_command: str = ""):
+        super().__init__(message, 82, next_command)
+
+
+_CLASSES = {
+    c.__name__: c
+    for c in (NothingToResume, CorruptCheckpoint, StateMismatch, StorageUnavailable, StorageFull, Misconfigured, Superseded)
+}
+
+
+def from_core(code: str, kind: str, message: str, next_command: str = "") -> BaseException:
+    """The exception for an error of the native core; an unknown kind is a RuntimeError naming the code."""
+    if kind == "StateMismatch":
+        return StateMismatch(message, next_command=next_command or "")
+    if kind in _CLASSES:
+        return _CLASSES[kind](message, next_command or "")
+    return RuntimeError(f"{message} ({code})")
+
+
+def comes_later(name: str) -> Misconfigured:
+    """The refusal of a name that a later version brings."""
+    return Misconfigured(f"{name}: comes later")
+
+
+def say(line: str) -> None:
+    """One line on stderr, prefixed `unbroken: `. A line that cannot be written is dropped."""
+    try:
+        sys.stderr.write(f"unbroken: {line}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def error_line(error: Error) -> str:
+    """The last line a person sees: cause and next command."""
+    message = str(error).split("\n", 1)[0]
+    if isinstance(error, StateMismatch):
+        names = [*error.missing, *error.unread, *(name for name, _, _ in error.changed)]
+        if names:
+            message += ": " + ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"error: {message}" + (f": try `{error.next_command}`" if error.next_command else "")
+
+
+_status: int | None = None  # the process must not end with 0: an Error or a stop ended a thread
+_owner = os.getpid()
+
+
+def _must_end_with(code: int) -> None:
+    global _status
+    _status = _status or code
+
+
+def _write_error_line(error: Error) -> None:
+    try:
+        sys.stderr.write(error_line(error) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def _install() -> None:
+    previous, previous_thread = sys.excepthook, threading.excepthook
+
+    def hook(kind, value, trace):
+        previous(kind, value, trace)
+        if isinstance(value, Error):
+            _write_error_line(value)
+            raise SystemExit(value.exit_code)
+
+    def thread_hook(args):
+        previous_thread(args)
+        if isinstance(args.exc_value, Error):
+            _write_error_line(args.exc_value)
+            _must_end_with(args.exc_value.exit_code)
+
+    def at_exit():
+        # The status of the interpreter cannot be changed here any more, and the main thread may be about to
+        # end with 0 although a thread was stopped.
+        if _status and os.getpid() == _owner:
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except (OSError, ValueError, AttributeError):
+                    pass
+            os._exit(_status)
+
+    sys.excepthook, threading.excepthook = hook, thread_hook
+    atexit.register(at_exit)
+
+
+_install()

@@ -1,0 +1,41 @@
+"""Batches for `Run.steps`, epoch after epoch, from a loader that can say where it is."""
+
+from __future__ import annotations
+
+from unbroken.errors import Misconfigured
+
+
+class Feed:
+    """One loader, kept over several calls of steps(). `epoch` is that of the batch handed out last.
+
+    `guard(function)` calls a function and puts the global generators back afterwards: making an iterator draws
+    from none of them.
+    """
+
+    def __init__(self, loader, guard):
+        for method in ("state_dict", "load_state_dict"):
+            if not callable(getattr(loader, method, None)):
+                raise Misconfigured(
+                    f"steps: {type(loader).__module__}.{type(loader).__qualname__} has no {method}: the position in the "
+                    "data would be lost; use unbroken.torch.DataLoader or another loader with a state"
+                )
+        self.loader = loader
+        self.epoch = 0
+        self._guard = guard
+        self._iterator = None
+
+    def next(self):
+        """The next batch. Errors: Misconfigured where a whole epoch holds none; what the data set raises."""
+        step = getattr(self.loader, "_unbroken_next", None)
+        if step is not None:  # our own loader counts its epochs itself
+            batch = step()
+            self.epoch = self.loader.epoch
+            return batch
+        for _ in range(2):  # the first one may have ended exactly where the run was resumed
+            if self._iterator is None:
+                self._iterator = self._guard(lambda: iter(self.loader))
+            for batch in self._iterator:
+                return batch
+            self._iterator = None
+            self.epoch += 1
+        raise Misconfigured("steps: the loader gives no batch in a whole epoch")

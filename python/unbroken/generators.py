@@ -1,0 +1,295 @@
+"""Random generators: their state as nodes, and back into the same objects.
+
+The global ones are taken without being asked, under `rng`: `rng.python`, `rng.numpy` (the legacy global state),
+`rng.torch.cpu`, `rng.torch.cuda.0`. One whose library is not imported when a run resumes is kept, saved again as
+it is, and handed over right after the import.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import random
+import struct
+import sys
+
+from unbroken.errors import CorruptCheckpoint, StateMismatch
+from unbroken.tree import decode, encode, pairs_of, refuse, text
+
+_WORDS = 624  # of a Mersenne Twister, 32 bits each
+
+
+def _words(values) -> dict:
+    return {"bytes": struct.pack(f"<{len(values)}I", *values).hex()}
+
+
+def python_node(generator: random.Random, name: str):
+    """State of a random.Random."""
+    if type(generator) is not random.Random:
+        try:
+            return encode(generator.getstate(), name)
+        except NotImplementedError as error:
+            raise refuse(name, f"{type(generator).__name__} has no state: {error}") from None
+    version, words, gauss = generator.getstate()
+    return {
+        "dict": [
+            ["version", version],
+            ["words", _words(words[:_WORDS])],
+            ["position", words[_WORDS]],
+            ["gauss", encode(gauss, name)],
+        ]
+    }
+
+
+def set_python(generator: random.Random, node) -> None:
+    """The reverse of python_node."""
+    if type(generator) is not random.Random:
+        generator.setstate(decode(node))
+        return
+    state = decode(node)
+    words = struct.unpack(f"<{_WORDS}I", state["words"])
+    generator.setstate((state["version"], (*words, state["position"]), state["gauss"]))
+
+
+def _numpy_value(value, name):
+    """A value of BitGenerator.state: nested dicts, texts, integers of any size, 1-d arrays of unsigned words."""
+    if type(value) is dict:
+        return {"dict": [[key, _numpy_value(item, f"{name}.{key}")] for key, item in value.items()]}
+    if hasattr(value, "tobytes") and getattr(value, "ndim", 0) == 1:
+        return {"tuple": [value.dtype.str.replace(">", "<").replace("=", "<"), {"bytes": value.astype(value.dtype.newbyteorder("<")).tobytes().hex()}]}
+    return encode(value.item() if hasattr(value, "item") else value, name)
+
+
+def _numpy_back(value):
+    if isinstance(value, dict):
+        return {key: _numpy_back(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        numpy = sys.modules["numpy"]
+        dtype, data = value
+        if dtype not in ("<u4", "<u8", "|u1", "<u2", "<i4", "<i8"):
+            raise CorruptCheckpoint(f"the state of a generator holds words of dtype {dtype!r}")
+        return numpy.frombuffer(data, dtype).astype(numpy.dtype(dtype).newbyteorder("="))
+    return value
+
+
+def numpy_node(generator, name: str):
+    """State of a numpy Generator, BitGenerator or RandomState; how many streams were spawned is part of it."""
+    numpy = sys.modules["numpy"]
+    if isinstance(generator, numpy.random.RandomState):
+        return _numpy_value(generator.get_state(legacy=False), name)
+    bits = getattr(generator, "bit_generator", generator)
+    node = _numpy_value(bits.state, name)
+    spawned = getattr(getattr(bits, "seed_seq", None), "n_children_spawned", None)
+    if isinstance(spawned, int):
+        node["dict"].append(["spawned", spawned])
+    return node
+
+
+def set_numpy(generator, node) -> None:
+    """The reverse of numpy_node."""
+    numpy = sys.modules["numpy"]
+    state = _numpy_back(decode(node))
+    spawned = state.pop("spawned", None)
+    if isinstance(generator, numpy.random.RandomState):
+        generator.set_state(state)
+        return
+    bits = getattr(generator, "bit_generator", generator)
+    bits.state = state
+    if spawned is not None:
+        behind = spawned - bits.seed_seq.n_children_spawned
+        if behind > 0:
+            bits.seed_seq.spawn(behind)
+
+
+def torch_node(generator, name: str):
+    """State of a torch.Generator."""
+    return {"bytes": bytes(generator.get_state().numpy()).hex()}
+
+
+def _torch_state(node):
+    torch = sys.modules["torch"]
+    return torch.frombuffer(bytearray(decode(node)), dtype=torch.uint8)
+
+
+def set_torch(generator, node) -> None:
+    """The reverse of torch_node."""
+    generator.set_state(_torch_state(node))
+
+
+def handlers_of(value):
+    """(kind, node function, set function) for a generator object, else None."""
+    if isinstance(value, random.Random):
+        return "random.Random", python_node, set_python
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        kinds = (numpy.Generator, numpy.RandomState, numpy.BitGenerator)
+        if isinstance(value, kinds):
+            return "numpy", numpy_node, set_numpy
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Generator):
+        return "torch.Generator", torch_node, set_torch
+    return None
+
+
+class GeneratorAdapter:
+    """One attached generator; other sorts of state (PCG64 for MT19937) are a difference."""
+
+    is_exact = is_exact_tree = True
+
+    def __init__(self, generator):
+        self.generator = generator
+        self._kind, self._node, self._set = handlers_of(generator)
+
+    def capture(self, capture, name):
+        return self._node(self.generator, name)
+
+    def plan(self, node, name, plan):
+        live = self._node(self.generator, name)
+        if _sort_of(node) != _sort_of(live):
+            plan.changed.append((name, _sort_of(node), _sort_of(live)))
+            return
+        from unbroken.collect import GENERATORS
+
+        plan.then(GENERATORS, lambda: _set_or_refuse(self._set, self.generator, node, name))
+
+
+def _set_or_refuse(set_state, generator, node, name):
+    try:
+        set_state(generator, node)
+    except (ValueError, TypeError, KeyError, RuntimeError, struct.error) as error:
+        raise StateMismatch(
+            f"{name}: the generator refuses the saved state: {error}", changed=[(name, "a state", "another sort of generator")]
+        ) from error
+
+
+def _sort_of(node) -> str:
+    pairs = dict((key, value) for key, value in pairs_of(node) or () if isinstance(key, str))
+    if "bit_generator" in pairs:
+        return f"numpy {text(pairs['bit_generator'])}"
+    if "words" in pairs:
+        return "random.Random"
+    return "torch.Generator" if isinstance(node, dict) and "bytes" in node else "a generator"
+
+
+# -- the global ones
+
+
+def _accelerators(torch):
+    """(name, get, set) of each device of an accelerator that is in use; nothing is initialised by asking."""
+    for kind in ("cuda", "xpu"):
+        module = getattr(torch, kind, None)
+        if module is not None and getattr(module, "is_initialized", lambda: False)():
+            for i in range(module.device_count()):
+                yield f"{kind}.{i}", (lambda m=module, i=i: m.get_rng_state(i)), (lambda s, m=module, i=i: m.set_rng_state(s, i))
+    mps = getattr(torch, "mps", None)
+    if mps is not None and torch.backends.mps.is_available():
+        yield "mps.0", mps.get_rng_state, mps.set_rng_state
+
+
+class GlobalGenerators:
+    """`rng`. Threads: the trainer's."""
+
+    def __init__(self):
+        self._kept: dict[str, object] = {}  # name below rng -> node, for a library that is not there yet
+        self._hook = None
+
+    def capture(self):
+        """{"dict": ...} of every global generator of the libraries that are imported, and of the kept ones."""
+        found = {"python": python_node(random._inst, "rng.python")}
+        if "numpy.random" in sys.modules:
+            found["numpy"] = _numpy_value(sys.modules["numpy.random"].get_state(legacy=False), "rng.numpy")
+        torch = sys.modules.get("torch")
+        if torch is not None and hasattr(torch, "default_generator"):
+            found["torch.cpu"] = torch_node(torch.default_generator, "rng.torch.cpu")
+            for name, get, _ in _accelerators(torch):
+                found[f"torch.{name}"] = {"bytes": bytes(get().numpy()).hex()}
+        for name, node in self._kept.items():
+            found.setdefault(name, node)
+        return _nest(found)
+
+    def restore(self, node) -> None:
+        """Puts all back; what has no library yet is kept for it."""
+        self._kept = _unnest(node)
+        self.hand_over()
+        waiting = {name.split(".")[0] for name in self._kept}
+        wanted = {{"numpy": "numpy.random", "torch": "torch"}[n] for n in waiting & {"numpy", "torch"}}
+        wanted -= sys.modules.keys()
+        if wanted and self._hook is None:
+            self._hook = _AfterImport(wanted, self.hand_over)
+            sys.meta_path.insert(0, self._hook)
+
+    def hand_over(self) -> None:
+        """Gives kept states to the libraries that are there by now."""
+        setters = {"python": lambda n: set_python(random._inst, n)}
+        if "numpy.random" in sys.modules:
+            setters["numpy"] = lambda n: sys.modules["numpy.random"].set_state(_numpy_back(decode(n)))
+        torch = sys.modules.get("torch")
+        if torch is not None and hasattr(torch, "default_generator"):
+            setters["torch.cpu"] = lambda n: set_torch(torch.default_generator, n)
+            for name, _, set_state in _accelerators(torch):
+                setters[f"torch.{name}"] = lambda n, s=set_state: s(_torch_state(n))
+        for name in [name for name in self._kept if name in setters]:
+            node = self._kept.pop(name)
+            _set_or_refuse(lambda _, n, name=name: setters[name](n), None, node, f"rng.{name}")
+
+    def guard(self, function):
+        """function(), with every global generator as it was before."""
+        before = self.capture()
+        result = function()
+        self.restore(before)
+        return result
+
+    def close(self) -> None:
+        """Stops waiting for imports."""
+        if self._hook in sys.meta_path:
+            sys.meta_path.remove(self._hook)
+        self._hook = None
+
+
+def _nest(found):
+    torch = [[name.removeprefix("torch."), node] for name, node in found.items() if name.startswith("torch.")]
+    pairs = [[name, node] for name, node in found.items() if not name.startswith("torch.")]
+    if torch:
+        by_kind: dict[str, list] = {}
+        for name, node in torch:
+            kind, _, index = name.partition(".")
+            by_kind.setdefault(kind, []).append([int(index) if index else None, node])
+        nested = [[kind, items[0][1] if items[0][0] is None else {"dict": items}] for kind, items in by_kind.items()]
+        pairs.append(["torch", {"dict": nested}])
+    return {"dict": pairs}
+
+
+def _unnest(node):
+    found = {}
+    for name, item in pairs_of(node) or ():
+        if name != "torch":
+            found[name] = item
+            continue
+        for kind, below in pairs_of(item) or ():
+            devices = pairs_of(below)
+            for index, state in devices if devices is not None else [(None, below)]:
+                found[f"torch.{kind}" + ("" if index is None else f".{index}")] = state
+    return found
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function right after one of some modules was imported for the first time."""
+
+    def __init__(self, names, function):
+        self._names, self._function = set(names), function
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self._names:
+            return None
+        self._names.discard(name)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
+        run, function = spec.loader.exec_module, self._function
+
+        def exec_module(module):
+            run(module)
+            function()
+
+        spec.loader.exec_module = exec_module
+        return spec

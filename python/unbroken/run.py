@@ -1,0 +1,495 @@
+"""`Run`: a training run that can be killed at any instant and continues bit for bit.
+
+The life of a Run: attach, restore (by the first call of steps), then one *boundary* after each completed step, at
+which the metrics are noted, a due save is taken, and a stop is obeyed. Nothing is ever saved between boundaries:
+there the state is whole.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+
+from unbroken import _native, options
+from unbroken._native import call
+from unbroken.attached import Attached, Loader, digests_of, unread_names
+from unbroken.errors import Error, Interrupted, Misconfigured, StateMismatch, comes_later, say
+from unbroken.feeds import Feed
+from unbroken.metrics import Metrics, is_late, read
+from unbroken.names import canonical, segment_of_node
+from unbroken.saving import Saving
+from unbroken.signals import StopSignal
+from unbroken.tree import flatten, tensor_name
+from unbroken.watch import OptimizerWatch
+
+_SLICE_S = 0.2
+_open: weakref.WeakSet = weakref.WeakSet()
+
+
+class Run:
+    """A run in the directory `path`.
+
+    `every`: completed steps (int), a duration ("10min"), or "auto". `keep_last`: checkpoints kept. `resume`:
+    "newest", 1200, "1200.a3". `fresh=True` permits a start from nothing where nothing valid is left.
+    `takeover=True` takes the run from an owner that is alive. `on_save_error`: "warn" or "raise" for saves in the
+    background. `group`: files are readable and writable by this group. Errors: Misconfigured, at once.
+
+    Threads: everything from the thread that trains.
+    """
+
+    def __init__(self, path, *, every="auto", keep_last=3, resume="newest", fresh=False, takeover=False,
+                 on_save_error="warn", group=None, **later):  # fmt: skip
+        options.refuse_later(later)
+        settings = options.session_options(
+            every=every, keep_last=keep_last, resume=resume, fresh=fresh, takeover=takeover,
+            on_save_error=on_save_error, group=group,
+        )  # fmt: skip
+        self._session = call(_native.core.Session, options.directory(path), settings)
+        self._attached = Attached()
+        self._metrics = Metrics()
+        self._late_metrics = None  # (step, values) of which some were still on a device
+        self._watch = OptimizerWatch()
+        self._stop = StopSignal()
+        self._loader: Loader | None = None  # gives late attaches their part, until the first completed step
+        self._feeds: list[Feed] = []
+        self._deferred: list[tuple[Saving, bool]] = []  # saves asked for within a body, and whether to wait
+        self._step = 0
+        self._has_label = False  # `_step` names a state that was completed or restored
+        self._has_completed = False
+        self._is_restored = self._in_body = self._is_broken = self._is_closed = self._is_inert = False
+        self._micro = 0  # calls of step(accumulate=N) since the last boundary
+        self._last: Saving | None = None  # taken last
+        _open.add(self)
+
+    # -- what a user looks at
+
+    @property
+    def path(self) -> str:
+        """The run's directory, absolute."""
+        return self._session.path
+
+    @property
+    def attempt(self) -> int:
+        """Which life of the run this is, from 1; known after restore."""
+        return self._session.attempt
+
+    @property
+    def state(self) -> dict:
+        """A dict that is part of the state: restore replaces its content."""
+        return self._attached.state
+
+    @property
+    def epoch(self) -> int:
+        """That of the batch handed out last, from 0."""
+        return self._attached.epoch
+
+    @property
+    def newest(self) -> str | None:
+        """Name of the newest acknowledged checkpoint, or None."""
+        return self._session.newest
+
+    @property
+    def health(self) -> dict:
+        """{"state": "green" | "yellow" | "red", "why": [...], "saves_failed", "saves_skipped"}."""
+        return call(self._session.health)
+
+    def audit(self, *roots):
+        """Of a later version."""
+        raise comes_later("audit")
+
+    def stats(self):
+        """Of a later version."""
+        raise comes_later("stats")
+
+    # -- before the first step
+
+    def attach(self, **named) -> None:
+        """Makes objects part of the state, each under its name. After restore, an object is given its part at once.
+
+        Errors: Misconfigured (a name twice, an object that cannot be attached), StateMismatch (after restore).
+        """
+        self._check_usable("attach")
+        for name, value in named.items():
+            self._attached.add(name, value)
+            try:
+                if self._loader is not None:
+                    self._give_part(name, value)
+            except Exception:
+                self._attached.remove(name)
+                raise
+            self._watch.add(value)
+
+    def _give_part(self, name, value):
+        if name not in self._loader.saved.roots and any(feed.loader is value for feed in self._feeds):
+            return  # a phase that begins now
+        for note in self._loader.late(name, digests_of(self._session)):
+            say(note)
+
+    def restore(self) -> int:
+        """Finds the checkpoint to go on from, and puts it into everything attached. The number of completed steps.
+
+        Errors: StateMismatch (nothing was written, nothing changed), NothingToResume, CorruptCheckpoint,
+        StorageUnavailable, StorageFull, Misconfigured.
+        """
+        self._check_usable("restore")
+        if self._is_restored:
+            return self._step
+        self._attached.check_owners()
+        self._stop.watch()
+        try:
+            loader = Loader(self._attached)
+            report = call(self._session.restore, loader)
+            self._say_start(report)
+            self._step = report["step"]
+            if not report["fresh"]:
+                for note in loader.finish(digests_of(self._session)):
+                    say(note)
+                self._loader, self._has_label = loader, True
+                for feed in self._feeds:
+                    feed.epoch = self._attached.epochs.get(self._attached.name_of(feed.loader), feed.epoch)
+        except BaseException:
+            self._stop.close()
+            raise
+        self._is_restored = True
+        self._say_messages()
+        return self._step
+
+    def _say_start(self, report):
+        for fallen in report.get("fell_back", ()):
+            used = report.get("name") or "none"
+            say(f"checkpoint {fallen['name']} is damaged ({fallen['object']}: {fallen['what']}): using {used} instead")
+        if report["fresh"] and self.attempt <= 1:
+            say(f"fresh start: no run in {self.path}")
+        elif report["fresh"]:
+            say(f"fresh start: no checkpoint is left in {self.path} (attempt {self.attempt})")
+        else:
+            age = report.get("resumed_age_s")
+            when = "" if age is None else f", saved {_age(age)} ago"
+            survives = report.get("survives")
+            say(
+                f"resumed from {report['name']}: step {report['step']}, attempt {self.attempt}{when}"
+                + (f", survives: {survives}" if survives else "")
+                + f", in {self.path}"
+            )
+        for note in report.get("notes", ()):
+            say(note)
+
+    # -- the loop
+
+    def steps(self, n: int, loader=None):
+        """Yields `step`, or `(step, batch)` with a loader, from the restored step to n - 1; epochs roll on.
+
+        The body counts as completed when it ends. A last checkpoint is durable before the loop ends normally.
+        May be called again, with a larger n and another loader. Errors: those of restore and of a boundary.
+        """
+        self._check_usable("steps")
+        n = options.steps_limit(n)
+        if self._in_body:
+            raise Misconfigured("steps: called within the body of another steps loop")
+        feed = None if loader is None else self._feed_of(loader)
+        self.restore()
+        return self._iterate(n, feed)
+
+    def _feed_of(self, loader) -> Feed:
+        for feed in self._feeds:
+            if feed.loader is loader:
+                return feed
+        feed = Feed(loader, self._attached.generators.guard)
+        self._feeds.append(feed)
+        try:
+            if self._attached.name_of(loader) is None:
+                k = len(self._feeds)
+                self.attach(**{"loader" if k == 1 else f"loader{k}": loader})
+        except BaseException:
+            self._feeds.remove(feed)
+            raise
+        feed.epoch = self._attached.epochs.get(self._attached.name_of(loader), 0)
+        return feed
+
+    def _iterate(self, n, feed):
+        while self._step < n:
+            self._check_usable("steps")
+            if feed is None:
+                item = self._step
+            else:
+                batch = feed.next()
+                self._attached.epoch = self._attached.epochs[self._attached.name_of(feed.loader)] = feed.epoch
+                item = self._step, batch
+                del batch
+            self._in_body, self._is_broken = True, False
+            try:
+                yield item
+            except GeneratorExit:
+                self._is_broken = True
+                raise
+            finally:
+                self._in_body = False
+                del item
+            self._boundary(is_last=self._step + 1 >= n)
+
+    def step(self, *, accumulate: int = 1, **metrics) -> int:
+        """Says that a step is complete, in loops that are not `steps`. The number of completed steps.
+
+        With `accumulate=N` it is called after each micro-batch, and every N-th call completes a step. Errors:
+        Misconfigured (no attached optimizer stepped, not restored yet), Superseded, Interrupted.
+        """
+        self._check_usable("step")
+        if self._in_body:
+            raise Misconfigured("step: the body of a steps loop is completed by its end")
+        if not self._is_restored:
+            raise Misconfigured("step: call restore() first")
+        if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+            raise Misconfigured(f"step: accumulate={accumulate!r} is not a number of micro-batches")
+        self.log(**metrics)
+        self._micro += 1
+        if self._micro >= accumulate:
+            self._micro = 0
+            self._boundary(is_last=False)
+        return self._step
+
+    def log(self, **metrics) -> None:
+        """Metrics of the step at hand: numbers, or tensors of one element. The last value of a name counts."""
+        if not self._is_inert:
+            self._metrics.add(metrics)
+
+    # -- a boundary
+
+    def _boundary(self, is_last: bool) -> None:
+        self._is_broken = True  # until the boundary is passed, this state has no name
+        self._watch.check()
+        self._check_all_taken()
+        is_first, self._has_completed = not self._has_completed, True
+        self._step += 1
+        self._has_label = True
+        self._is_broken = False
+        metrics = self._note_metrics()
+        capture = None
+        if self._session.wants_tap():
+            capture = self._capture()
+            scalars = [
+                (name, canonical(node))
+                for root, tree in capture.tree
+                for name, node in flatten(tree, segment_of_node(root))
+                if tensor_name(node) is None
+            ]
+            call(self._session.tap, self._step, read(metrics), capture.tensors, scalars)
+        kind = self._why_save(is_last, is_first)
+        if kind is not None:
+            self._save_now(kind, read(metrics), capture)
+        self._say_messages()
+        if self._stop.is_set:
+            self._interrupt()
+
+    def _check_all_taken(self):
+        if self._loader is None:
+            return
+        left = self._attached.leftover(self._loader.saved)
+        if left:
+            raise StateMismatch(
+                f"checkpoint {self._loader.saved.name} holds what nothing was attached for",
+                unread=unread_names(self._loader.saved, left),
+            )
+        self._loader.drop()
+        self._loader = None
+
+    def _note_metrics(self):
+        if self._late_metrics is not None:
+            step, values = self._late_metrics
+            self._late_metrics = None
+            call(self._session.late_metrics, step, read(values))
+        values = self._metrics.take()
+        if is_late(values) and hasattr(self._session, "late_metrics"):
+            self._late_metrics = self._step, values
+            call(self._session.boundary, self._step, [])
+        else:
+            call(self._session.boundary, self._step, read(values))
+        return values
+
+    def _why_save(self, is_last, is_first) -> str | None:
+        if is_last:
+            return "last"
+        if self._stop.is_set:
+            return "emergency"
+        if self._deferred:
+            return "explicit"
+        if is_first:
+            return "first"
+        return "due" if call(self._session.is_due, self._step) else None
+
+    def _save_now(self, kind, metrics, capture=None) -> None:
+        deferred, self._deferred = self._deferred, []
+        if kind == "emergency":
+            deferred = [(saving, False) for saving, _ in deferred]
+        saving = deferred[0][0] if deferred else Saving()
+        self._last = saving
+        try:
+            self._take(saving, kind, metrics, capture)
+            if kind == "last" or any(wait for _, wait in deferred):
+                saving.wait("durable")
+        except BaseException as error:
+            saving.fail(error)
+            if kind == "last" or any(wait for _, wait in deferred) or not isinstance(error, Error) or isinstance(error, Misconfigured):
+                raise
+            if kind != "emergency" and self._session_raises():
+                raise
+            say(f"the save of step {self._step} failed: {error}")
+        finally:
+            for other, _ in deferred[1:]:
+                _follow(other, saving)
+
+    def _session_raises(self) -> bool:
+        return getattr(self._session, "on_save_error", "warn") == "raise"
+
+    def _take(self, saving, kind, metrics, capture=None) -> None:
+        capture = capture or self._capture()
+        tree = canonical({"dict": capture.tree})
+        saving.begin(call(self._session.save, self._step, capture.tensors, capture.aliases, tree, metrics, kind))
+
+    def _capture(self):
+        self._attached.generators.hand_over()
+        return self._attached.capture()
+
+    def _interrupt(self):
+        saving = self._last
+        try:
+            saving.wait("durable")
+            code, how = 75, f"saved as {saving.name}"
+        except (Error, RuntimeError) as error:
+            code, how = 76, f"the last save failed ({error}), {self.newest or 'no checkpoint'} stands"
+        self._stop.is_set = False
+        message = f"stopped by SIGTERM after step {self._step}: {how}"
+        say(message)
+        raise Interrupted(message, code)
+
+    # -- saving on demand
+
+    def save(self, *, tag=None, wait: bool = True) -> Saving:
+        """Saves the state. In a `steps` body at the boundary that ends it, else at once.
+
+        With `wait` the boundary (or this call) returns when the checkpoint is durable. Errors: Misconfigured
+        where no completed or restored step names the state; with `wait`, those of the save.
+        """
+        self._check_usable("save")
+        if tag is not None:
+            raise comes_later("tag")
+        if self._in_body or self._micro:
+            saving = Saving(is_deferred=True)
+            self._deferred.append((saving, wait))
+            return saving
+        if self._is_broken:
+            raise Misconfigured("save: the last body did not complete, so its state has no step")
+        if not self._has_label:
+            raise Misconfigured("save: no step was completed or restored yet")
+        saving = self._last = Saving()
+        try:
+            self._take(saving, "explicit", [])
+        except BaseException as error:
+            saving.fail(error)
+            raise
+        if wait:
+            saving.wait("durable")
+        self._say_messages()
+        return saving
+
+    # -- the end
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Until nothing is being written, verified or deleted any more; False at the timeout (seconds)."""
+        if self._is_inert or self._is_closed:
+            return True
+        left = timeout
+        while left is None or left > 0:
+            part = _SLICE_S if left is None else min(_SLICE_S, left)
+            if call(self._session.drain, part) is not False:
+                self._say_messages()
+                return True
+            left = None if left is None else left - part
+        return False
+
+    def close(self) -> None:
+        """Waits for saves in flight, ends the attempt, puts signal handlers back. Twice is once.
+
+        Errors: Superseded; Interrupted, where SIGTERM came after the last boundary.
+        """
+        self._close("interrupted" if self._is_broken else "finished", is_quiet=False)
+
+    def _close(self, how: str, is_quiet: bool) -> None:
+        if self._is_closed or self._is_inert:
+            return
+        self._is_closed = True
+        _open.discard(self)
+        for saving, _ in self._deferred:
+            saving.fail(Misconfigured("the body that asked for this save did not complete"))
+        try:
+            if self._late_metrics is not None:
+                step, values = self._late_metrics
+                call(self._session.late_metrics, step, read(values))
+            call(self._session.close, how)
+            self._say_messages()
+        except (Exception, SystemExit) as error:
+            if not is_quiet:
+                raise
+            say(f"close: {error}")
+        finally:
+            self._stop.close()
+            self._watch.close()
+            self._attached.generators.close()
+        if self._stop.is_set and not is_quiet:
+            is_saved = self._last is not None and self._last.step == self._step and not self._is_broken
+            is_saved = is_saved and self._last.durable.done() and self._last.durable.exception() is None
+            raise Interrupted("stopped by SIGTERM after the last boundary", 75 if is_saved else 76)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind, value, trace) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._close("error" if issubclass(kind, Exception) else "interrupted", is_quiet=True)
+
+    # -- small things
+
+    def _check_usable(self, what) -> None:
+        if self._is_inert:
+            raise Misconfigured(f"{what}: this process was forked from the one that owns the run")
+        if self._is_closed:
+            raise Misconfigured(f"{what}: the run is closed")
+
+    def _say_messages(self) -> None:
+        for line in call(self._session.take_messages):
+            say(line)
+
+    def _become_inert(self) -> None:
+        self._is_inert = True
+        self._stop.close()
+
+
+def _follow(saving: Saving, leader: Saving) -> None:
+    """`saving` is the same save as `leader`."""
+    if leader._core is None:
+        saving.fail(leader.durable.exception() if leader.durable.done() else Misconfigured("the save was not taken"))
+    else:
+        saving.begin(leader._core)
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _after_fork() -> None:
+    for run in list(_open):
+        run._become_inert()
+
+
+def _at_exit() -> None:
+    for run in list(_open):
+        run._close("finished" if not run._is_broken else "interrupted", is_quiet=True)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,59 @@
+"""Did an optimizer step between two boundaries? Counted by hooks, so that no gradient is lost unseen."""
+
+from __future__ import annotations
+
+import sys
+
+from unbroken.errors import Misconfigured
+
+
+class OptimizerWatch:
+    """The attached torch optimizers and scalers."""
+
+    def __init__(self):
+        self._stepped = False
+        self._handles: dict[int, object] = {}
+        self._scalers: list = []  # [scaler, what it held at the last boundary]
+
+    def add(self, value) -> None:
+        """Watches an attached object, if it is an optimizer or a gradient scaler."""
+        if "torch" not in sys.modules:
+            return
+        import torch
+
+        from unbroken._torch_adapters import _SCALERS
+        from unbroken.adapters import rich_leaves
+
+        for leaf in rich_leaves(value):
+            if isinstance(leaf, torch.optim.Optimizer) and id(leaf) not in self._handles:
+                self._handles[id(leaf)] = leaf.register_step_post_hook(self._on_step)
+            elif isinstance(leaf, _SCALERS):
+                self._scalers.append([leaf, self._mark(leaf)])
+
+    def _on_step(self, *_):
+        self._stepped = True
+
+    @staticmethod
+    def _mark(scaler):
+        # update() replaces this table, also after a step that it skipped because of an infinite gradient
+        return getattr(scaler, "_per_optimizer_states", None)
+
+    def check(self) -> None:
+        """Errors: Misconfigured where torch optimizers are attached and none stepped since the last boundary."""
+        updated = False
+        for entry in self._scalers:
+            mark = self._mark(entry[0])
+            updated = updated or mark is not entry[1]
+            entry[1] = mark
+        if self._handles and not self._stepped and not updated:
+            raise Misconfigured(
+                "no attached optimizer has stepped since the last boundary: gradients that were accumulated would not "
+                "be part of a checkpoint; accumulate within one body, or call run.step(accumulate=N) after each micro-batch"
+            )
+        self._stepped = False
+
+    def close(self) -> None:
+        """Removes the hooks."""
+        for handle in self._handles.values():
+            handle.remove()
+        self._handles.clear()

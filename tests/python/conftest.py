@@ -1,0 +1,42 @@
+"""Which core the tests run on: the native one; a fake one in memory where a test needs faults on demand (`fake`)."""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+import fake_core  # noqa: E402
+
+HAS_CORE = any((Path(__file__).resolve().parents[2] / "python" / "unbroken").glob("_core*.so"))
+if not HAS_CORE:
+    sys.modules["unbroken._core"] = fake_core
+from unbroken import _native, options  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    """No state of another test: environment, registries, generators."""
+    for name in ("UNBROKEN_DIR", "UNBROKEN_STEPS", "UNBROKEN_TAKEOVER", "UNBROKEN_RESUMED"):
+        monkeypatch.delenv(name, raising=False)
+    options._paths.clear()
+    fake_core.DISK.clear()
+    fake_core.Session.fail_saves = []
+    random.seed(0)
+    yield
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """The fake core, in place of whatever is there."""
+    monkeypatch.setattr(_native, "core", fake_core)
+    monkeypatch.setattr(_native, "CoreError", fake_core.CoreError)
+    return fake_core
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    return tmp_path / "run"

@@ -1,0 +1,213 @@
+"""The native core in memory, for tests of the Python side that need faults on demand: a save that fails, a damaged
+checkpoint, a run that was taken over. It keeps the shapes of `_core`, not its promises."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+
+import numpy
+
+DISK: dict[str, dict] = {}  # path -> {"checkpoints": [...], "attempt": int, "damaged": set of names}
+_BITS = {"BOOL": 8, "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "C64": 64, "C128": 128, "C32": 32,
+         "F16": 16, "BF16": 16, "I16": 16, "U16": 16, "BITS16": 16}  # fmt: skip
+
+
+class CoreError(Exception):
+    pass
+
+
+def _error(kind, message, code="bad_argument"):
+    return CoreError(code, kind, message, "")
+
+
+def _bytes(entry) -> bytes:
+    _, dtype, shape, strides, pointer, nbytes = entry
+    if nbytes == 0:
+        return b""
+    size = _BITS.get(dtype, 8) // 8
+    span = 1 + sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
+    low = sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
+    buffer = (ctypes.c_char * ((span - low) * size)).from_address(pointer + low * size)
+    flat = numpy.frombuffer(buffer, f"V{size}")[-low:]
+    out = numpy.lib.stride_tricks.as_strided(flat, shape, [s * size for s in strides]).tobytes()
+    assert len(out) == nbytes, entry[0]
+    return out
+
+
+def digests(tensors):
+    return [hashlib.md5(_bytes(entry)).hexdigest() for entry in tensors]
+
+
+class SavedState:
+    def __init__(self, checkpoint):
+        self.step, self.attempt, self.name = (checkpoint[k] for k in ("step", "attempt", "name"))
+        self.tree, self.alias, self.run, self.provenance = checkpoint["tree"], checkpoint["alias"], "fake", {}
+        self.tensors = [entry[:5] for entry in checkpoint["tensors"]]
+
+
+def _copy(checkpoint, targets):
+    wanted = {name: (pointer, nbytes) for name, pointer, nbytes in targets}
+    for name, _, _, nbytes, _, data in checkpoint["tensors"]:
+        if name in wanted and nbytes:
+            assert wanted[name][1] == nbytes, name
+            ctypes.memmove(wanted[name][0], data, nbytes)
+
+
+class Saving:
+    def __init__(self, name, step, error=None):
+        self.name, self.step, self._error, self._callbacks = name, step, error, []
+
+    def staged(self):
+        return True
+
+    def durable(self):
+        return self._error is None
+
+    verified = durable
+
+    def error(self):
+        return self._error
+
+    def wait(self, stage, timeout_s):
+        return True
+
+    def on_change(self, function):
+        function()
+
+
+class Session:
+    fail_saves: list = []  # errors for the next saves, as CoreError.args; None saves
+
+    def __init__(self, path, options):
+        self.path, self.options, self.attempt = path, options, 0
+        self.on_save_error = options["on_save_error"]
+        self.newest, self.messages, self.taps, self.lines, self.closed = None, [], [], [], None
+        self.superseded, self.tapped, self.failed = False, False, 0
+        self.kinds = []
+
+    @property
+    def _disk(self):
+        return DISK.setdefault(self.path, {"checkpoints": [], "attempt": 0, "damaged": set()})
+
+    def restore(self, loader):
+        disk, fell_back = self._disk, []
+        every = list(disk["checkpoints"])
+        if self.options["resume"] != "newest":
+            every = [c for c in every if self.options["resume"] in (str(c["step"]), c["name"])]
+            if not every:
+                raise _error("NothingToResume", f"no checkpoint {self.options['resume']}", "not_found")
+        while every:
+            checkpoint = every.pop()
+            saved = SavedState(checkpoint)
+            loader.check(saved)
+            self.attempt = disk["attempt"] = disk["attempt"] + 1
+            targets = loader.targets(saved)
+            assert sorted(t[0] for t in targets) == sorted(t[0] for t in saved.tensors)
+            if checkpoint["name"] in disk["damaged"]:
+                for name, pointer, nbytes in targets:
+                    ctypes.memset(pointer, 0xEE, nbytes)
+                fell_back.append({"name": checkpoint["name"], "object": "shard-00000", "what": "checksum differs"})
+                continue
+            _copy(checkpoint, targets)
+            self.newest = checkpoint["name"]
+            return self._report(checkpoint["step"], checkpoint["name"], fell_back, 1.0)
+        if disk["checkpoints"] and not self.options["fresh"]:
+            raise _error("NothingToResume", "every checkpoint is damaged", "not_found")
+        self.attempt = disk["attempt"] = disk["attempt"] + 1
+        return self._report(0, None, fell_back, None)
+
+    def _report(self, step, name, fell_back, age):
+        return {"fresh": name is None, "step": step, "attempt": self.attempt, "name": name, "resumed_age_s": age,
+                "survives": "node", "fell_back": fell_back, "notes": [], "run": "fake", "lineage_of": None}  # fmt: skip
+
+    def is_due(self, step):
+        every = self.options["every"]
+        return every.isdigit() and step % int(every) == 0
+
+    def boundary(self, step, metrics):
+        if self.superseded:
+            raise _error("Superseded", "a newer attempt owns the run", "fenced")
+        self.lines.append((step, metrics))
+
+    def wants_tap(self):
+        return self.tapped
+
+    def tap(self, step, metrics, tensors, scalars):
+        self.taps.append((step, dict(metrics), dict(zip([t[0] for t in tensors], digests(tensors), strict=True)), dict(scalars)))
+
+    def save(self, step, tensors, alias, tree, metrics, kind):
+        json.loads(tree)
+        self.kinds.append((step, kind))
+        error = Session.fail_saves.pop(0) if Session.fail_saves else None
+        name = f"{step}.a{self.attempt}"
+        if error is not None:
+            self.failed += 1
+            self.messages.append(f"the save of step {step} failed: {error[2]}")
+            return Saving(name, step, error)
+        kept = [(t[0], t[1], t[2], t[5], d, _bytes(t)) for t, d in zip(tensors, digests(tensors), strict=True)]
+        disk = self._disk["checkpoints"]
+        disk[:] = [c for c in disk if c["name"] != name]
+        disk.append({"step": step, "attempt": self.attempt, "name": name, "tensors": kept, "alias": list(alias),
+                     "tree": tree, "metrics": metrics})  # fmt: skip
+        self.newest = name
+        return Saving(name, step)
+
+    def digests(self, tensors):
+        return digests(tensors)
+
+    def health(self):
+        state = "yellow" if self.failed else "green"
+        return {"state": state, "why": [], "saves_failed": self.failed, "saves_skipped": 0}
+
+    def drain(self, timeout_s):
+        return True
+
+    def close(self, stop):
+        if self.superseded:
+            raise _error("Superseded", "a newer attempt owns the run", "fenced")
+        self.closed = stop
+
+    def take_messages(self):
+        messages, self.messages = self.messages, []
+        return messages
+
+
+class Reader:
+    def __init__(self, path, at):
+        self._left = list(DISK.get(path, {"checkpoints": []})["checkpoints"])
+        self._damaged = DISK.get(path, {"damaged": set()})["damaged"]
+        if at != "newest":
+            self._left = [c for c in self._left if at in (str(c["step"]), c["name"])]
+        if not self._left:
+            raise _error("NothingToResume", f"no checkpoint {at} in {path}", "not_found")
+        self.fell_back = []
+        self.next_older()
+
+    def next_older(self):
+        if not self._left:
+            return False
+        self._checkpoint = self._left.pop()
+        self.saved, self.name = SavedState(self._checkpoint), self._checkpoint["name"]
+        return True
+
+    def read(self, targets):
+        if self.name in self._damaged:
+            raise _error("CorruptCheckpoint", f"checkpoint {self.name}: shard-00000: checksum differs", "corrupt")
+        _copy(self._checkpoint, targets)
+
+
+class Permutation:
+    def __init__(self, n, seed, epoch):
+        self._order = numpy.random.RandomState([seed % 2**32, epoch]).permutation(n)
+
+    def at(self, i):
+        return int(self._order[i])
+
+    def fill(self, start, count):
+        return [int(i) for i in self._order[start : start + count]]
+
+
+def version():
+    return {"version": "0", "format": 1, "commit": "fake"}

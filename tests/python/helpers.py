@@ -1,0 +1,38 @@
+"""Small things that several tests share."""
+
+import os
+from contextlib import contextmanager
+
+
+@contextmanager
+def stops_at(step):
+    """UNBROKEN_STEPS for one life."""
+    before = os.environ.get("UNBROKEN_STEPS")
+    os.environ["UNBROKEN_STEPS"] = str(step)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["UNBROKEN_STEPS"]
+        else:
+            os.environ["UNBROKEN_STEPS"] = before
+
+
+def bits(value):
+    """A value in a form that compares by bits: tensors and arrays as dtype, shape and bytes."""
+    import numpy
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        from unbroken import tensors
+
+        return ("tensor", str(value.dtype), tuple(value.shape), tensors.to_bytes(value))
+    if isinstance(value, numpy.ndarray):
+        return ("array", value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, dict):
+        return {key: bits(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(bits(item) for item in value)
+    if isinstance(value, float):
+        return value.hex()
+    return value

@@ -1,0 +1,205 @@
+"""The data loader: exact at every batch of several epochs, drawing from no generator."""
+
+import itertools
+import random
+
+import numpy
+import pytest
+import torch
+import unbroken
+from helpers import stops_at
+from unbroken import Misconfigured, StateMismatch
+from unbroken.torch import DataLoader
+
+SHAPES = list(itertools.product([1, 7, 12], [1, 3, 4, 12], [False, True], [False, True]))
+SHAPES = [(n, b, s, d) for n, b, s, d in SHAPES if not (d and b > n)]
+
+
+def make(length, batch_size, shuffle, drop_last, **more):
+    return DataLoader(list(range(length)), batch_size, shuffle, seed=3, drop_last=drop_last, collate_fn=list, **more)
+
+
+def straight(*shape, epochs=3):
+    loader = make(*shape)
+    return [(loader.epoch, batch) for _ in range(epochs) for batch in loader]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_stop_of_three_epochs_continues_exactly(shape):
+    want = straight(*shape)
+    assert len(want) == 3 * len(make(*shape))
+    for stop in range(len(want) + 1):
+        first = make(*shape)
+        got = [(first._unbroken_next(), first.epoch)[::-1] for _ in range(stop)]
+        state = first.state_dict()
+        second = make(*shape)
+        second.load_state_dict(state)
+        assert second.state_dict() == state
+        got += [(second._unbroken_next(), second.epoch)[::-1] for _ in range(len(want) - stop)]
+        assert got == want, stop
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_epoch_holds_every_item_once(shape):
+    length, batch_size, shuffle, drop_last = shape
+    loader, orders = make(*shape), []
+    for _ in range(3):
+        batches = list(loader)
+        assert [len(batch) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
+        items = [item for batch in batches for item in batch]
+        assert len(items) == (length // batch_size * batch_size if drop_last else length)
+        assert len(set(items)) == len(items)
+        orders.append(items)
+    if shuffle and length == 12:
+        assert len({tuple(order) for order in orders}) == 3
+    elif not shuffle:
+        assert orders[0] == sorted(orders[0]) and orders[0] == orders[2]
+
+
+def test_a_loaded_state_is_taken_up_by_the_next_iterator_in_plain_loops():
+    want = straight(12, 5, True, False)
+    first, got = make(12, 5, True, False), []
+    for batch in first:
+        got.append((first.epoch, batch))
+        if len(got) == 2:
+            break
+    second = make(12, 5, True, False)
+    second.load_state_dict(first.state_dict())
+    for _ in range(3):
+        got += [(second.epoch, batch) for batch in second]
+    assert got == want
+
+
+@pytest.mark.parametrize("stops", [[1], [3], [4], [5], [3, 4, 8, 9], list(range(1, 12))])
+def test_steps_continues_at_every_batch_and_epoch_edge(run_dir, stops):
+    def life(path):
+        with unbroken.Run(path, every=2) as run:
+            return [(step, run.epoch, tuple(batch)) for step, batch in run.steps(12, make(10, 3, True, False))]
+
+    want, got = life(run_dir / "straight"), []
+    for stop in stops:
+        with stops_at(stop):
+            got += life(run_dir / "killed")
+    got += life(run_dir / "killed")
+    assert got == want
+    assert [epoch for _, epoch, _ in want] == [0] * 4 + [1] * 4 + [2] * 4
+
+
+def test_it_draws_from_no_global_generator(run_dir):
+    random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+    before = random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    loader = DataLoader(torch.arange(20), 3, True)
+    with unbroken.Run(run_dir) as run:
+        for _ in run.steps(10, loader):
+            pass
+    assert (random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
+
+
+def test_batches_are_collated_as_torch_does():
+    data = torch.utils.data.TensorDataset(torch.arange(6.0), torch.arange(6))
+    x, y = next(iter(DataLoader(data, 4)))
+    assert x.tolist() == [0, 1, 2, 3] and y.dtype == torch.int64
+
+
+@pytest.mark.parametrize("change", [{"batch_size": 4}, {"shuffle": False}, {"drop_last": True}, {"seed": 9}, {"length": 11}])
+def test_other_settings_are_a_mismatch_before_anything_is_written(run_dir, change):
+    settings = {"length": 10, "batch_size": 3, "shuffle": True, "drop_last": False, "seed": 3}
+
+    def loader(length, batch_size, shuffle, **more):
+        return DataLoader(range(length), batch_size, shuffle, collate_fn=list, **more)
+
+    with unbroken.Run(run_dir) as run:
+        for _ in run.steps(5, loader(**settings)):
+            pass
+    with unbroken.Run(run_dir) as run:
+        with pytest.raises(StateMismatch) as caught:
+            run.steps(9, loader(**{**settings, **change}))
+        ((name, saved, live),) = caught.value.changed
+        key = next(iter(change))
+        assert (name, saved, live) == (f"loader.{key}", repr(settings[key]), repr(change[key]))
+
+
+def test_a_position_behind_the_end_is_refused():
+    loader = make(10, 3, False, False)
+    for bad in ({"position": 5}, {"position": -1}, {"epoch": -1}):
+        with pytest.raises(StateMismatch):
+            loader.load_state_dict({**loader.state_dict(), **bad})
+    assert loader.position == 0
+
+
+@pytest.mark.parametrize(
+    "more", [{"num_workers": 2}, {"sampler": [0]}, {"pin_memory": True}, {"prefetch_factor": 2}, {"seed_samples": True}, {"fingerprint": "x"}]
+)
+def test_what_comes_later_is_refused_by_name(more):
+    with pytest.raises(Misconfigured, match=f"^{next(iter(more))}: comes later$"):
+        DataLoader([1], **more)
+
+
+@pytest.mark.parametrize("more", [{"batch_size": 0}, {"batch_size": 2.0}, {"seed": -1}, {"seed": 2**64}])
+def test_nonsense_is_refused(more):
+    with pytest.raises(Misconfigured):
+        DataLoader([1], **more)
+
+
+def test_an_empty_epoch_is_an_error_and_not_an_endless_loop(run_dir):
+    with unbroken.Run(run_dir) as run, pytest.raises(Misconfigured, match="no batch"):
+        next(run.steps(3, DataLoader([1], 2, drop_last=True)))
+
+
+def test_an_iterable_without_state_is_refused(run_dir):
+    with unbroken.Run(run_dir) as run, pytest.raises(Misconfigured, match="state_dict"):
+        run.steps(3, [1, 2, 3])
+
+
+class Foreign:
+    """Somebody else's loader: it draws when an iterator is made, and its state at the end of an epoch is the end."""
+
+    def __init__(self, length):
+        self.length, self.position = length, 0
+
+    def __iter__(self):
+        torch.randint(9, (1,)), random.random()
+        while self.position < self.length:
+            self.position += 1
+            yield self.position - 1
+        self.position = 0
+
+    def state_dict(self):
+        return {"position": self.position}
+
+    def load_state_dict(self, state):
+        self.position = state["position"]
+
+
+@pytest.mark.parametrize("stops", [[2], [4], [5], [3, 4, 7, 8], list(range(1, 11))])
+def test_a_foreign_loader_continues_and_its_iterators_shift_no_generator(run_dir, stops):
+    def life(path):
+        torch.manual_seed(1), random.seed(1)
+        with unbroken.Run(path) as run:
+            return [(step, run.epoch, batch, random.random(), torch.rand(1).item()) for step, batch in run.steps(11, Foreign(4))]
+
+    want, got = life(run_dir / "straight"), []
+    for stop in stops:
+        with stops_at(stop):
+            got += life(run_dir / "killed")
+    got += life(run_dir / "killed")
+    assert got == want
+    assert [epoch for _, epoch, *_ in want] == [0] * 4 + [1] * 4 + [2] * 3
+
+
+@pytest.mark.parametrize("stop", [2, 4, 5, 6, 8])
+def test_phases_with_loaders_of_their_own(run_dir, stop):
+    def life(path):
+        seen = []
+        with unbroken.Run(path) as run:
+            for step, batch in run.steps(5, make(10, 3, True, False)):
+                seen.append((step, run.epoch, batch))
+            for step, batch in run.steps(9, make(8, 3, True, False)):
+                seen.append((step, run.epoch, batch))
+        return seen
+
+    want = life(run_dir / "straight")
+    with stops_at(stop):
+        got = life(run_dir / "killed")
+    assert got + life(run_dir / "killed") == want
+    assert len(want) == 9
