@@ -113,13 +113,17 @@ Result<std::string> canonical_json(const Json& value) {
   }
 }
 
+void add_seal(std::string& canonical) {
+  const std::string hex = sha256(as_bytes(canonical)).hex();
+  canonical += '\n';
+  canonical += kSealPrefix;
+  canonical += hex;
+  canonical += '\n';
+}
+
 Result<std::string> seal(const Json& value) {
   UNBROKEN_TRY(std::string text, canonical_json(value));
-  const std::string hex = sha256(as_bytes(text)).hex();
-  text += '\n';
-  text += kSealPrefix;
-  text += hex;
-  text += '\n';
+  add_seal(text);
   return text;
 }
 

@@ -31,6 +31,8 @@ Result<std::string> canonical_json(const Json& value);
 
 /// Canonical text, newline, "sha256:" and the hex of the text's SHA-256, newline.
 Result<std::string> seal(const Json& value);
+/// Closes a text that is canonical already.
+void add_seal(std::string& canonical);
 struct Sealed {
   Json value;
   Sha256 digest;             ///< of the canonical text

@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
-#include <unordered_set>
-
 #include "format/features.h"
 #include "format/index_rules.h"
 #include "format/members.h"
+#include "state/json_text.h"
 
 namespace unbroken {
 
@@ -16,11 +13,46 @@ namespace {
 
 constexpr JsonLimits kLimits{.bytes = kIndexBytesMax, .depth = kTreeJsonDepthMax + 4};
 
-Json tensor_to_json(const IndexedTensor& tensor) {
-  Json out{{"name", tensor.name},     {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape},
-           {"offset", tensor.offset}, {"bytes", tensor.bytes},          {"xxh128", tensor.digest.hex()}};
-  if (tensor.box) out["box"] = Json{{"begin", tensor.box->begin}, {"end", tensor.box->end}};
-  return out;
+/// One row: name, dtype, shape, offset, bytes, digest, and the box where there is one.
+void put_tensor(std::string& out, const IndexedTensor& tensor) {
+  out += '[';
+  put_text(out, tensor.name);
+  out += ',';
+  put_text(out, name_of(tensor.dtype));
+  out += ',';
+  put_numbers(out, tensor.shape);
+  out += ',';
+  put_number(out, tensor.offset);
+  out += ',';
+  put_number(out, tensor.bytes);
+  out += ',';
+  put_text(out, tensor.digest.hex());
+  if (tensor.box) {
+    out += ",[";
+    put_numbers(out, tensor.box->begin);
+    out += ',';
+    put_numbers(out, tensor.box->end);
+    out += ']';
+  }
+  out += ']';
+}
+
+void put_alias(std::string& out, const Alias& alias) {
+  out += '[';
+  put_text(out, alias.name);
+  out += ',';
+  put_text(out, alias.of);
+  out += ']';
+}
+
+template <class T>
+void put_list(std::string& out, const std::vector<T>& list, void (*put)(std::string&, const T&)) {
+  out += '[';
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (i != 0) out += ',';
+    put(out, list[i]);
+  }
+  out += ']';
 }
 
 Result<Shape> shape_from(const Json& list) {
@@ -34,27 +66,28 @@ Result<Shape> shape_from(const Json& list) {
   return shape;
 }
 
-Result<IndexedTensor> tensor_from(const Json& value) {
-  Fields f(value, "tensor");
+Result<IndexedTensor> tensor_from(const Json& row) {
+  const auto bad = [](std::string_view why) { return Error(Code::corrupt, fmt::format("tensor: {}", why)); };
+  if (!row.is_array() || row.size() < 6 || row.size() > 7) return bad("it is not a row of 6 or 7");
+  if (!row[0].is_string() || !row[1].is_string() || !row[3].is_number_unsigned() ||
+      !row[4].is_number_unsigned() || !row[5].is_string())
+    return bad("a cell is of another kind");
   IndexedTensor out;
-  out.name = f.text("name", kNameBytesMax);
-  const auto dtype = dtype_from_name(f.text("dtype", 32));
-  if (!dtype) f.fail("its dtype is unknown");
-  out.dtype = dtype.value_or(DType::u8);
-  out.offset = f.u64("offset");
-  out.bytes = f.u64("bytes");
-  out.digest = f.xxh128("xxh128");
-  const Json& shape = f.any("shape");
-  UNBROKEN_DO(f.end());
-  UNBROKEN_TRY(out.shape, shape_from(shape));
-  if (f.has("box")) {
-    Fields b(f.object("box"), "box");
-    const Json& begin = b.any("begin");
-    const Json& end = b.any("end");
-    UNBROKEN_DO(b.end());
+  out.name = row[0].get<std::string>();
+  const auto dtype = dtype_from_name(row[1].get_ref<const std::string&>());
+  if (!dtype) return bad("its dtype is unknown");
+  out.dtype = *dtype;
+  UNBROKEN_TRY(out.shape, shape_from(row[2]));
+  out.offset = row[3].get<std::uint64_t>();
+  out.bytes = row[4].get<std::uint64_t>();
+  const auto digest = Xxh128::from_hex(row[5].get_ref<const std::string&>());
+  if (!digest.ok()) return bad(digest.error().what());
+  out.digest = digest.value();
+  if (row.size() == 7) {
+    if (!row[6].is_array() || row[6].size() != 2) return bad("a box is not a pair");
     out.box.emplace();
-    UNBROKEN_TRY(out.box->begin, shape_from(begin));
-    UNBROKEN_TRY(out.box->end, shape_from(end));
+    UNBROKEN_TRY(out.box->begin, shape_from(row[6][0]));
+    UNBROKEN_TRY(out.box->end, shape_from(row[6][1]));
   }
   return out;
 }
@@ -77,26 +110,21 @@ const IndexedTensor* Index::find(std::string_view name) const {
 
 Result<std::string> encode_index(const Index& index) {
   if (auto fine = check_index(index); !fine.ok()) return Error(Code::bad_argument, fine.error().what());
-  Json tree = to_json(index.tree);
-  if (auto again = node_from_json(tree); !again.ok())
-    return Error(Code::bad_argument, "state tree: " + again.error().what());
-  Json tensors = Json::array();
-  for (const IndexedTensor& tensor : index.tensors) tensors.push_back(tensor_to_json(tensor));
-  Json aliases = Json::array();
-  for (const Alias& alias : index.aliases) aliases.push_back(Json::array({alias.name, alias.of}));
-  Json out{{"save", index.save.name()},
-           {"writer", index.writer},
-           {"writers", index.writers},
-           {"nonce", index.nonce.hex()},
-           {"hash", "XXH3-128"},
-           {"chunk_bytes", index.chunk_bytes},
-           {"data_offset", index.data_offset},
-           {"file_bytes", index.file_bytes},
-           {"tensors", std::move(tensors)},
-           {"aliases", std::move(aliases)},
-           {"tree", std::move(tree)}};
-  put_features(out);
-  UNBROKEN_TRY(std::string text, seal(out));
+  if (auto fine = check_tree(index.tree); !fine.ok())
+    return Error(Code::bad_argument, "state tree: " + fine.error().what());
+  std::string text;  // members in the order of canonical JSON
+  text.reserve(4096 + 320 * index.tensors.size());
+  text += R"({"aliases":)";
+  put_list(text, index.aliases, &put_alias);
+  text += fmt::format(R"(,"chunk_bytes":{},"critical":[],"data_offset":{},"file_bytes":{},"format":{},)",
+                      index.chunk_bytes, index.data_offset, index.file_bytes, kFormat);
+  text += fmt::format(R"("hash":"XXH3-128","nonce":"{}","save":"{}","tensors":)", index.nonce.hex(),
+                      index.save.name());
+  put_list(text, index.tensors, &put_tensor);
+  text += R"(,"tree":)";
+  put_tree(text, index.tree);
+  text += fmt::format(R"(,"writer":{},"writers":{}}})", index.writer, index.writers);
+  add_seal(text);
   if (text.size() > kIndexBytesMax)
     return Error(Code::bad_argument,
                  fmt::format("an index of {} bytes, at most {} are written", text.size(), kIndexBytesMax));

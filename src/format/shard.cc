@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "state/json_text.h"
 #include "state/names.h"
 
 namespace unbroken {
@@ -12,30 +13,6 @@ namespace unbroken {
 namespace {
 
 constexpr std::string_view kMetadata = R"({"__metadata__":{"format":"pt","unbroken":"1"})";
-
-/// A checked name: only these two characters of it need an escape.
-void put_json_text(std::string& out, std::string_view name) {
-  out += '"';
-  for (const char c : name) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  out += '"';
-}
-
-void put_list(std::string& out, std::span<const std::uint64_t> numbers) {
-  out += '[';
-  for (const std::uint64_t number : numbers) {
-    const fmt::format_int digits(number);
-    out.append(digits.data(), digits.size());
-    out += ',';
-  }
-  if (numbers.empty()) {
-    out += ']';
-  } else {
-    out.back() = ']';
-  }
-}
 
 Result<> check_specs(std::span<const TensorSpec> tensors) {
   std::vector<std::string_view> names;
@@ -91,14 +68,14 @@ Result<ShardPlan> plan_shard(std::span<const TensorSpec> tensors) {
       return Error(Code::bad_argument, "the tensors have too many bytes for one file");
     plan.offsets[i] = begin;
     header += ',';
-    put_json_text(header, tensors[i].name);
+    put_text(header, tensors[i].name);
     header += R"(:{"dtype":")";
     header += name_of(forms[i].dtype);
     header += R"(","shape":)";
-    put_list(header, forms[i].shape);
+    put_numbers(header, forms[i].shape);
     header += R"(,"data_offsets":)";
     const std::uint64_t range[] = {begin, data_bytes};
-    put_list(header, range);
+    put_numbers(header, range);
     header += '}';
     if (header.size() > kHeaderBytesMax) break;
   }

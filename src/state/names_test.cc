@@ -25,13 +25,38 @@ TEST(Names, AreWhatAPersonWouldWrite) {
 }
 
 TEST(Names, TellEveryTwoKeysApart) {
-  const std::vector<const char*> keys = {
-      "null", "true", "1", "-1", "12", "18446744073709551615", R"({"int":"18446744073709551616"})",
-      R"("")", R"("1")", R"("-1")", R"("\"1\"")", R"("\"")", R"("null")", "\"(null)\"", "\"(true)\"",
-      R"("18446744073709551616")", R"("a.b")", R"("a\\.b")", R"("a\\b")", R"("a\nb")", R"("a\\x0ab")",
-      "\"\xc2\x85\"", R"("\\x85")", R"("-")", R"("1 ")", R"("+1")",
-      R"({"float":"3ff8000000000000"})", R"({"bytes":"31"})", R"({"tuple":[1]})", R"({"tuple":["1"]})",
-      R"({"str16":"00d8"})", R"({"dtype":"F32"})"};
+  const std::vector<const char*> keys = {"null",
+                                         "true",
+                                         "1",
+                                         "-1",
+                                         "12",
+                                         "18446744073709551615",
+                                         R"({"int":"18446744073709551616"})",
+                                         R"("")",
+                                         R"("1")",
+                                         R"("-1")",
+                                         R"("\"1\"")",
+                                         R"("\"")",
+                                         R"("null")",
+                                         "\"(null)\"",
+                                         "\"(true)\"",
+                                         R"("18446744073709551616")",
+                                         R"("a.b")",
+                                         R"("a\\.b")",
+                                         R"("a\\b")",
+                                         R"("a\nb")",
+                                         R"("a\\x0ab")",
+                                         "\"\xc2\x85\"",
+                                         R"("\\x85")",
+                                         R"("-")",
+                                         R"("1 ")",
+                                         R"("+1")",
+                                         R"({"float":"3ff8000000000000"})",
+                                         R"({"bytes":"31"})",
+                                         R"({"tuple":[1]})",
+                                         R"({"tuple":["1"]})",
+                                         R"({"str16":"00d8"})",
+                                         R"({"dtype":"F32"})"};
   std::set<std::string> names;
   for (const char* key : keys) {
     const std::string name = segment_of_key(parse_tree(key).value());

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "base/check.h"
+#include "state/json_text.h"
 #include "state/kinds.h"
 #include "state/names.h"
 
@@ -64,54 +64,81 @@ std::string_view name_of(Dict::Kind kind) {
 
 namespace {
 
-std::string hex_of(Float value) {
-  return fmt::format("{:016x}", value.bits);
-}
+/// Adds the canonical JSON of each kind. Members of an object stand sorted by name.
+class TreeWriter {
+ public:
+  explicit TreeWriter(std::string& out) : out_(out) {}
+  void operator()(const None&) { out_ += "null"; }
+  void operator()(bool value) { out_ += value ? "true" : "false"; }
+  void operator()(std::int64_t value) { out_ += fmt::format_int(value).c_str(); }
+  void operator()(std::uint64_t value) { put_number(out_, value); }
+  void operator()(const BigInt& value) { tagged("int", value.decimal); }
+  void operator()(const Float& value) { tagged("float", hex_of(value)); }
+  void operator()(const Complex& value) {
+    out_ += fmt::format(R"({{"complex":["{}","{}"]}})", hex_of(value.real), hex_of(value.imag));
+  }
+  void operator()(const std::string& value) { put_text(out_, value); }
+  void operator()(const Str16& value) { tagged("str16", to_hex(as_bytes(value.units))); }
+  void operator()(const Blob& value) { tagged("bytes", to_hex(as_bytes(value.bytes))); }
+  void operator()(const TensorRef& value) { tagged(value.is_array ? "array" : "tensor", value.name); }
+  void operator()(const NumpyScalar& value) {
+    out_ += fmt::format(R"({{"numpy":{{"bits":"{}","dtype":"{}"}}}})", to_hex(as_bytes(value.bytes)),
+                        name_of(value.dtype));
+  }
+  void operator()(DType value) { tagged("dtype", name_of(value)); }
+  void operator()(const List& value) {
+    if (value.kind == List::Kind::list) return items(value.items);
+    if (value.kind == List::Kind::tuple) {
+      out_ += R"({"tuple":)";
+      items(value.items);
+    } else {
+      out_ += R"({"items":)";
+      items(value.items);
+      kind(name_of(value.kind));
+      if (value.max_size) out_ += fmt::format(R"(,"maxlen":{})", *value.max_size);
+    }
+    out_ += '}';
+  }
+  void operator()(const Dict& value) {
+    const bool is_plain = value.kind == Dict::Kind::dict;
+    out_ += is_plain ? R"({"dict":)" : R"({"items":)";
+    items(value.items);
+    if (!is_plain) kind(name_of(value.kind));
+    out_ += '}';
+  }
 
-Json tagged(const char* tag, Json value) {
-  Json out = Json::object();
-  out[tag] = std::move(value);
-  return out;
-}
+ private:
+  static std::string hex_of(Float value) { return fmt::format("{:016x}", value.bits); }
+  void tagged(std::string_view tag, std::string_view text) {
+    out_ += "{\"";
+    out_ += tag;
+    out_ += "\":";
+    put_text(out_, text);
+    out_ += '}';
+  }
+  void kind(std::string_view name) {
+    out_ += R"(,"kind":)";
+    put_text(out_, name);
+  }
+  void item(const Node& node) { std::visit(*this, node.value); }
+  void item(const std::pair<Node, Node>& pair) {
+    out_ += '[';
+    item(pair.first);
+    out_ += ',';
+    item(pair.second);
+    out_ += ']';
+  }
+  template <class Item>
+  void items(const std::vector<Item>& list) {
+    out_ += '[';
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (i != 0) out_ += ',';
+      item(list[i]);
+    }
+    out_ += ']';
+  }
 
-struct ToJson {
-  Json operator()(const None&) const { return nullptr; }
-  Json operator()(bool value) const { return value; }
-  Json operator()(std::int64_t value) const {
-    // A number that is not negative reads back as unsigned: make it that here too.
-    return value < 0 ? Json(value) : Json(static_cast<std::uint64_t>(value));
-  }
-  Json operator()(std::uint64_t value) const { return value; }
-  Json operator()(const BigInt& value) const { return tagged("int", value.decimal); }
-  Json operator()(const Float& value) const { return tagged("float", hex_of(value)); }
-  Json operator()(const Complex& value) const {
-    return tagged("complex", Json::array({hex_of(value.real), hex_of(value.imag)}));
-  }
-  Json operator()(const std::string& value) const { return value; }
-  Json operator()(const Str16& value) const { return tagged("str16", to_hex(as_bytes(value.units))); }
-  Json operator()(const Blob& value) const { return tagged("bytes", to_hex(as_bytes(value.bytes))); }
-  Json operator()(const TensorRef& value) const {
-    return tagged(value.is_array ? "array" : "tensor", value.name);
-  }
-  Json operator()(const NumpyScalar& value) const {
-    return tagged("numpy", {{"dtype", name_of(value.dtype)}, {"bits", to_hex(as_bytes(value.bytes))}});
-  }
-  Json operator()(DType value) const { return tagged("dtype", name_of(value)); }
-  Json operator()(const List& value) const {
-    Json items = Json::array();
-    for (const Node& item : value.items) items.push_back(to_json(item));
-    if (value.kind == List::Kind::list) return items;
-    if (value.kind == List::Kind::tuple) return tagged("tuple", std::move(items));
-    Json out{{"kind", name_of(value.kind)}, {"items", std::move(items)}};
-    if (value.max_size) out["maxlen"] = *value.max_size;
-    return out;
-  }
-  Json operator()(const Dict& value) const {
-    Json items = Json::array();
-    for (const auto& [key, item] : value.items) items.push_back(Json::array({to_json(key), to_json(item)}));
-    if (value.kind == Dict::Kind::dict) return tagged("dict", std::move(items));
-    return {{"kind", name_of(value.kind)}, {"items", std::move(items)}};
-  }
+  std::string& out_;
 };
 
 bool is_leaf(const Node& node) {
@@ -141,14 +168,14 @@ bool is_set(const List& list) {
   return list.kind == List::Kind::set || list.kind == List::Kind::frozenset;
 }
 
-Json to_json(const Node& node) {
-  return std::visit(ToJson{}, node.value);
+void put_tree(std::string& out, const Node& node) {
+  std::visit(TreeWriter(out), node.value);
 }
 
 std::string tree_text(const Node& node) {
-  auto text = canonical_json(to_json(node));
-  UNBROKEN_CHECK(text.ok());
-  return std::move(text).value();
+  std::string out;
+  put_tree(out, node);
+  return out;
 }
 
 std::vector<Leaf> flatten(const Node& node, std::string_view prefix) {

@@ -104,9 +104,11 @@ inline constexpr std::size_t kTreeJsonDepthMax = 3 * (kTreeDepthMax + 1);
 /// Errors: corrupt, naming the place.
 Result<Node> node_from_json(const Json& value);
 Result<Node> parse_tree(std::string_view json, const JsonLimits& limits = {.depth = kTreeJsonDepthMax});
-Json to_json(const Node& node);
-/// Canonical JSON. A Node whose strings are not UTF-8 is a bug of the caller (CheckFailed).
+/// What node_from_json checks beyond the spelling, for a tree made in code. Errors: corrupt.
+Result<> check_tree(const Node& node);
+/// Canonical JSON. The tree must be one that check_tree() accepts.
 std::string tree_text(const Node& node);
+void put_tree(std::string& out, const Node& node);  ///< adds tree_text() to `out`
 
 /// True for what may be a dict key or a set item.
 bool is_hashable(const Node& node);
