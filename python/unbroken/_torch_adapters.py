@@ -72,6 +72,11 @@ def submodules(module, prefix: str = ""):
             yield from submodules(child, f"{prefix}{name}.")
 
 
+def is_lazy(value) -> bool:
+    """A parameter or buffer that the first batch will make."""
+    return isinstance(value, torch.nn.parameter.UninitializedTensorMixin)
+
+
 def _check_own_state(module, name):
     """Refuses a module whose own state_dict holds what is neither parameter, buffer nor extra state."""
     base = torch.nn.Module
@@ -84,9 +89,10 @@ def _check_own_state(module, name):
             own = part.state_dict()
         if not own:
             continue
-        known = {value.data_ptr() for _, _, value, _ in members(part) if isinstance(value, torch.Tensor)}
+        tensors = [value for _, kind_, value, _ in members(part) if kind_ == "tensor" and not is_lazy(value)]
+        known = {value.data_ptr() for value in tensors}
         for key, value in own.items():
-            if key.endswith(_EXTRA) or (isinstance(value, torch.Tensor) and value.data_ptr() in known):
+            if key.endswith(_EXTRA) or is_lazy(value) or (isinstance(value, torch.Tensor) and value.data_ptr() in known):
                 continue
             raise refuse(
                 join(name, prefix + str(key)),
@@ -138,7 +144,7 @@ class ModuleAdapter:
                 continue
             item = saved.pop(member)
             if kind == "tensor":
-                if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+                if is_lazy(value):
                     plan.changed.append((path, plan.saved.describe(item), "not initialised yet"))
                 else:
                     plan.fill(item, value, path)

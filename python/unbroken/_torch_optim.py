@@ -135,6 +135,23 @@ class OptimizerAdapter:
             plan.make(others)
             plan.then(OPTIMIZERS, lambda: self.optimizer.state.update(plan.value(others)))
 
+    def remember(self):
+        """A function that puts the settings of the groups back as they are now: making a scheduler moves them."""
+        kept = []
+        for group in self.optimizer.param_groups:
+            items = [(key, value) for key, value in group.items() if key != "params"]
+            kept += [(group, k, v.detach().clone() if isinstance(v, torch.Tensor) else v) for k, v in items]
+
+        def put():
+            for group, key, value in kept:
+                if isinstance(value, torch.Tensor) and isinstance(group[key], torch.Tensor):
+                    with torch.no_grad():
+                        group[key].copy_(value)
+                else:
+                    group[key] = value
+
+        return put
+
     def _match(self, saved_groups, names, name, plan):
         """For each group here the saved one with the same parameters, in any order; None where that fails."""
         if len(saved_groups) == len(names):

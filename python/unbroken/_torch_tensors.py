@@ -45,7 +45,7 @@ def _host(tensor):
     tensor = tensor.detach()
     if _is_lazy(tensor):
         tensor = tensor.resolve_conj().resolve_neg().clone()
-    return tensor if tensor.device.type == "cpu" else tensor.to("cpu")
+    return tensor if tensor.device.type == "cpu" else _raw(tensor).to("cpu")
 
 
 def view(tensor, name: str) -> View:
@@ -112,5 +112,5 @@ def make(dtype: str, shape, like=None):
 
 def to_bytes(tensor) -> bytes:
     """tensors.to_bytes."""
-    host = _raw(_host(tensor).contiguous()).reshape(-1)
+    host = _raw(_host(tensor)).contiguous().reshape(-1)
     return host.view(torch.uint8).numpy().tobytes() if host.numel() else b""

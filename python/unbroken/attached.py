@@ -6,7 +6,7 @@ import ctypes
 import json
 import sys
 
-from unbroken import tensors
+from unbroken import _native, tensors
 from unbroken._native import call
 from unbroken.adapters import StateAdapter, root_adapter
 from unbroken.collect import Capture, Plan, Saved, differences, plan_root
@@ -97,6 +97,10 @@ class Attached:
         capture.tree.append(["run", self._run_node()])
         return capture
 
+    def remember_groups(self):
+        """Functions that put the settings of attached optimizers back as they are now."""
+        return [adapter.remember() for adapter in self._adapters.values() if hasattr(adapter, "remember")]
+
     def _run_node(self):
         epochs = [[name, epoch] for name, epoch in self.epochs.items() if name in self._objects]
         return {"dict": [["epoch", self.epoch], ["epochs", {"dict": epochs}]]}
@@ -125,13 +129,13 @@ class Attached:
         if "rng" in saved.roots:
             self.generators.restore(saved.roots["rng"])
 
-    def verify(self, saved: Saved, digests, names=None) -> None:
-        """The live state must be the saved one now. `digests(tensors)` -> hex digests. Errors: StateMismatch."""
+    def verify(self, saved: Saved, names=None) -> None:
+        """The live state must be the saved one now, by digests. Errors: StateMismatch."""
         capture = self.capture()
         adapters = {name: a for name, a in self._adapters.items() if names is None or name in names}
         if names is None:
             adapters["state"] = self._state_adapter
-        changed = differences(saved, capture, digests(capture.tensors), adapters)
+        changed = differences(saved, capture, call(_native.core.digests, capture.tensors), adapters)
         if changed:
             raise StateMismatch(f"after loading checkpoint {saved.name}, the live state is not the saved one", changed=changed)
 
@@ -159,6 +163,7 @@ class Loader:
         self.saved: Saved | None = None
         self._plan: Plan | None = None
         self._kept: dict[str, bytearray] = {}
+        self._groups: list = []  # put back the settings of optimizers, which a new scheduler overwrites
 
     def check(self, state) -> None:
         """Errors: StateMismatch or Misconfigured; nothing was written, and the live objects are untouched."""
@@ -177,7 +182,7 @@ class Loader:
                 wanted.append((name, _address(self._kept[name]), nbytes))
         return wanted
 
-    def finish(self, digests) -> list[str]:
+    def finish(self) -> list[str]:
         """Completes the objects and proves them equal to the checkpoint; lines worth saying. Errors: StateMismatch."""
         plan, attached = self._plan, self._attached
         plan.finish()
@@ -187,29 +192,38 @@ class Loader:
                     self._kept[name] = bytearray(tensors.to_bytes(plan.made(name)))
         attached.finish_ours(self.saved)
         attached.restore_generators(self.saved)
-        attached.verify(self.saved, digests)
+        attached.verify(self.saved)
         self._plan = None
+        self._groups = attached.remember_groups()
         return plan.notes
 
-    def late(self, name: str, digests) -> list[str]:
+    def late(self, name: str) -> list[str]:
         """Gives an object that was attached after the restore its part. Errors: StateMismatch, as ever."""
         plan = self._attached.plan(self.saved, {name})
         for tensor, pointer, nbytes in plan.destinations():
             if nbytes:
                 ctypes.memmove(pointer, _address(self._kept[tensor]), nbytes)
         plan.finish()
-        self._attached.verify(self.saved, digests, {name})
+        if is_scheduler(self._attached.get(name)):
+            for put_back in self._groups:
+                put_back()
+        self._attached.verify(self.saved, {name})
         return plan.notes
 
     def drop(self) -> None:
         """Frees what is kept for late attaches."""
-        self._kept = {}
+        self._kept, self._groups = {}, []
+
+
+def is_scheduler(value) -> bool:
+    """True for a scheduler of torch."""
+    if "torch" not in sys.modules:
+        return False
+    from unbroken._torch_adapters import SchedulerAdapter, adapter_of
+
+    return isinstance(adapter_of(value), SchedulerAdapter)
 
 
 def _address(buffer: bytearray) -> int:
     return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer)) if buffer else 0
 
-
-def digests_of(session):
-    """Session.digests with our errors."""
-    return lambda entries: call(session.digests, entries)

@@ -13,7 +13,7 @@ import weakref
 
 from unbroken import _native, options
 from unbroken._native import call
-from unbroken.attached import Attached, Loader, digests_of, unread_names
+from unbroken.attached import Attached, Loader, unread_names
 from unbroken.errors import Error, Interrupted, Misconfigured, StateMismatch, comes_later, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
@@ -123,7 +123,7 @@ class Run:
     def _give_part(self, name, value):
         if name not in self._loader.saved.roots and any(feed.loader is value for feed in self._feeds):
             return  # a phase that begins now
-        for note in self._loader.late(name, digests_of(self._session)):
+        for note in self._loader.late(name):
             say(note)
 
     def restore(self) -> int:
@@ -143,7 +143,7 @@ class Run:
             self._say_start(report)
             self._step = report["step"]
             if not report["fresh"]:
-                for note in loader.finish(digests_of(self._session)):
+                for note in loader.finish():
                     say(note)
                 self._loader, self._has_label = loader, True
                 for feed in self._feeds:

@@ -159,6 +159,9 @@ class Foreign:
 
     def __iter__(self):
         torch.randint(9, (1,)), random.random()
+        return self._items()
+
+    def _items(self):
         while self.position < self.length:
             self.position += 1
             yield self.position - 1
