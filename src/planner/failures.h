@@ -1,0 +1,59 @@
+#pragma once
+// When a job is interrupted. Every node has a clock of its own, drawn from its law and begun anew when the
+// node is replaced. At the start each node has an age as at a random moment, so that the mean time to
+// interruption of the job is M from its first second on, whatever the law.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/random.h"
+
+namespace unbroken {
+
+struct FailureLaw {
+  enum class Kind : std::uint8_t { exponential, weibull, trace };
+  Kind kind = Kind::exponential;
+  double shape = 1;                  ///< of Weibull; its scale keeps the mean
+  std::vector<double> trace_s = {};  ///< times of all interruptions, sorted
+  /// Share of the interruptions that take a whole group of nodes (a rack, a switch): only the safest tier
+  /// survives them, and every node of the group is replaced.
+  double correlated = 0;
+};
+
+/// Nodes that fail together.
+constexpr std::uint32_t kGroupNodes = 16;
+
+struct Failure {
+  double at_s = 0;  ///< infinite: there is none any more
+  bool is_group = false;
+};
+
+class FailureSource {
+ public:
+  /// `mtti_s` of the whole job; infinite: no failures.
+  FailureSource(const FailureLaw& law, double mtti_s, std::uint32_t nodes, SeededRandom& random);
+  /// The next interruption; times never decrease.
+  Failure next();
+
+ private:
+  struct Clock {
+    double at_s;
+    std::uint32_t node;
+    bool operator>(const Clock& other) const {
+      return at_s > other.at_s || (at_s == other.at_s && node > other.node);
+    }
+  };
+  double draw_lifetime_s();
+  double draw_first_s();
+  void renew(std::uint32_t node, double now_s);
+
+  const FailureLaw& law_;
+  SeededRandom& random_;
+  double node_mtbf_s_;
+  double scale_s_ = 0;
+  std::vector<double> due_s_;  ///< by node; a clock in the heap that says otherwise is stale
+  std::vector<Clock> heap_;
+  std::size_t trace_index_ = 0;
+};
+
+}  // namespace unbroken

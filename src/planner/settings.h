@@ -1,0 +1,42 @@
+#pragma once
+// What a person says about a job, as text by flag name: from a preset, from a file, from the command line.
+// Later layers win, and a layer that says something in one of several ways (the mean time between
+// interruptions, the bytes of the state) takes back the others of the layers below.
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace unbroken {
+
+/// A flag of `unbroken plan`, without its dashes.
+struct Flag {
+  std::string_view name;
+  std::string_view value;  ///< placeholder: "D", "N"; empty for a switch
+  std::string_view help;
+};
+const std::vector<Flag>& plan_flags();
+
+struct Settings {
+  std::map<std::string, std::string, std::less<>> values;  ///< by flag name; "true" for a switch
+  std::vector<std::string> tiers;                          ///< each as after `--tier`
+  bool has(std::string_view name) const { return values.find(name) != values.end(); }
+};
+
+/// Errors: bad_argument naming the flag (no such flag, two that exclude each other).
+Result<> check_layer(const Settings& layer);
+/// `top` over `base`.
+Settings overlay(Settings base, const Settings& top);
+
+struct Preset {
+  std::string_view name;
+  std::string_view about;
+  std::vector<std::pair<std::string_view, std::string_view>> values;
+};
+const std::vector<Preset>& presets();
+/// Errors: bad_argument, naming those there are.
+Result<Settings> preset_settings(std::string_view name);
+
+}  // namespace unbroken

@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/text.h"
+#include "cadence/explain.h"
+#include "planner/simulate.h"
+
+namespace unbroken {
+
+Estimate estimate_of(const std::vector<double>& values) {
+  Estimate out;
+  const double n = static_cast<double>(values.size());
+  if (values.empty()) return out;
+  for (const double v : values) out.mean += v / n;
+  double squares = 0;
+  for (const double v : values) squares += (v - out.mean) * (v - out.mean);
+  out.low = out.high = out.mean;
+  if (values.size() < 2) return out;
+  out.standard_error = std::sqrt(squares / (n - 1) / n);
+  // Student's t at 97.5 %, by Cornish and Fisher's expansion around the normal; one degree of freedom by
+  // itself.
+  const double z = 1.959963984540054, dof = n - 1;
+  const double t = dof < 1.5   ? 12.7062
+                   : dof < 2.5 ? 4.30265
+                               : z + (z * z * z + z) / (4 * dof) +
+                                     (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * dof * dof) +
+                                     (3 * std::pow(z, 7) + 19 * std::pow(z, 5) + 17 * z * z * z - 15 * z) /
+                                         (384 * dof * dof * dof);
+  out.low = out.mean - t * out.standard_error;
+  out.high = out.mean + t * out.standard_error;
+  return out;
+}
+
+SimulationResult simulate(const Simulation& simulation, std::uint64_t first_seed, std::size_t seeds,
+                          const ForEach& for_each) {
+  std::vector<SeedResult> results(seeds);
+  for_each(seeds, [&](std::size_t i) { results[i] = simulate_seed(simulation, first_seed + i); });
+  SimulationResult out;
+  out.seeds = seeds;
+  out.simulated_s = simulation.job.days * 86400;
+  std::vector<double> efficiency, failures, hours;
+  const double n = static_cast<double>(seeds);
+  for (const SeedResult& r :
+       results) {  // in the order of the seeds: sums are the same for any number of threads
+    efficiency.push_back(r.efficiency);
+    failures.push_back(r.failures);
+    hours.push_back(r.lost_gpu_hours);
+    out.waste.stall += r.waste.stall / n;
+    out.waste.lost_work += r.waste.lost_work / n;
+    out.waste.recovery += r.waste.recovery / n;
+    out.waste.persist_lag += r.waste.persist_lag / n;
+    out.waste.slowdown += r.waste.slowdown / n;
+    out.group_failures += r.group_failures / n;
+    out.saves += r.saves / n;
+    out.saves_skipped += r.saves_skipped / n;
+    out.stored_max = std::max(out.stored_max, r.stored_max);
+  }
+  out.efficiency = estimate_of(efficiency);
+  out.failures = estimate_of(failures);
+  out.lost_gpu_hours = estimate_of(hours);
+  return out;
+}
+
+namespace {
+
+Json to_json(const Estimate& e) {
+  return {{"mean", e.mean}, {"stderr", e.standard_error}, {"ci95", Json::array({e.low, e.high})}};
+}
+
+}  // namespace
+
+Json to_json(const Simulation& simulation, const SimulationResult& r) {
+  const Waste& w = r.waste;
+  const std::optional<double> state = simulation.job.state_bytes;
+  return {{"preset", simulation.job.preset.empty() ? Json() : Json(simulation.job.preset)},
+          {"inputs", to_json(simulation.job)},
+          {"interval_s", simulation.saves.interval_s},
+          {"seeds", r.seeds},
+          {"simulated_s", r.simulated_s},
+          {"efficiency", to_json(r.efficiency)},
+          {"ettr", to_json(r.efficiency)},  // nobody waits in a queue here
+          {"failures", to_json(r.failures)},
+          {"group_failures", r.group_failures},
+          {"lost_gpu_hours", to_json(r.lost_gpu_hours)},
+          {"waste",
+           {{"stall", w.stall},
+            {"lost_work", w.lost_work},
+            {"recovery", w.recovery},
+            {"persist_lag", w.persist_lag},
+            {"slowdown", w.slowdown}}},
+          {"saves", r.saves},
+          {"saves_skipped", r.saves_skipped},
+          {"storage",
+           {{"checkpoints_max", r.stored_max}, {"bytes_max", state ? Json(*state * r.stored_max) : Json()}}},
+          {"closed_form", {{"efficiency", simulation.saves.efficiency()}}}};
+}
+
+std::string simulation_text(const Simulation& simulation, const SimulationResult& r) {
+  const auto percent = [](double x) { return fmt::format("{:.2f} %", 100 * x); };
+  std::string out;
+  out += fmt::format("simulated   {} seed{} of {} with {:.0f} nodes, saves every {} of work\n", r.seeds,
+                     r.seeds == 1 ? "" : "s", format_duration(r.simulated_s), simulation.job.nodes,
+                     format_duration(simulation.saves.interval_s));
+  out += fmt::format("efficiency  {} (95 %: {} to {}); closed form {}\n", percent(r.efficiency.mean),
+                     percent(r.efficiency.low), percent(r.efficiency.high),
+                     percent(simulation.saves.efficiency()));
+  out += fmt::format("failures    {:.1f} a run (95 %: {:.1f} to {:.1f}), {:.1f} of them of a whole group\n",
+                     r.failures.mean, r.failures.low, r.failures.high, r.group_failures);
+  out += fmt::format("waste       stall {}, lost work {}, recovery {}, persist lag {}, slowdown {}\n",
+                     percent(r.waste.stall), percent(r.waste.lost_work), percent(r.waste.recovery),
+                     percent(r.waste.persist_lag), percent(r.waste.slowdown));
+  out += fmt::format("lost        {:.0f} accelerator-hours a run (95 %: {:.0f} to {:.0f})\n",
+                     r.lost_gpu_hours.mean, r.lost_gpu_hours.low, r.lost_gpu_hours.high);
+  out += fmt::format("saves       {:.0f} a run, {:.0f} skipped because others persisted\n", r.saves,
+                     r.saves_skipped);
+  return out;
+}
+
+Result<std::vector<double>> parse_trace(std::string_view csv) {
+  const auto refuse = [](std::size_t line, std::string why) {
+    return Error(Code::bad_argument, fmt::format("--trace: line {}: {}", line, why));
+  };
+  std::vector<double> out;
+  std::size_t column = SIZE_MAX, number = 0;
+  for (std::string_view line : split(csv, '\n')) {
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line.empty()) continue;
+    const auto cells = split(line, ',');
+    if (column == SIZE_MAX) {
+      for (std::size_t i = 0; i < cells.size(); ++i)
+        if (cells[i] == "time_s") column = i;
+      if (column == SIZE_MAX) return refuse(number, "the header has no column time_s");
+      continue;
+    }
+    double value = 0;
+    const std::string_view cell = column < cells.size() ? cells[column] : std::string_view();
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value))
+      return refuse(number, fmt::format("\"{}\" is not a number of seconds", cell));
+    if (value < 0) return refuse(number, fmt::format("{} is negative", value));
+    if (!out.empty() && value < out.back())
+      return refuse(number, fmt::format("{} comes after {}: times must be sorted", value, out.back()));
+    out.push_back(value);
+  }
+  if (column == SIZE_MAX) return refuse(1, "the header has no column time_s");
+  return out;
+}
+
+}  // namespace unbroken

@@ -1,0 +1,200 @@
+#include "planner/simulate.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+
+namespace unbroken {
+namespace {
+
+void one_by_one(std::size_t count, const std::function<void(std::size_t)>& work) {
+  for (std::size_t i = 0; i < count; ++i) work(i);
+}
+void backwards(std::size_t count, const std::function<void(std::size_t)>& work) {
+  for (std::size_t i = count; i-- > 0;) work(i);
+}
+
+Simulation of(const Settings& settings, FailureLaw law = {}) {
+  const JobInputs job = job_inputs(settings).value();
+  return {job, plan_saves(job).value(), std::move(law)};
+}
+
+Settings with(std::string_view preset, std::map<std::string, std::string, std::less<>> values,
+              std::vector<std::string> tiers = {}) {
+  Settings base = preset.empty() ? Settings{} : preset_settings(preset).value();
+  return overlay(std::move(base), {std::move(values), std::move(tiers)});
+}
+
+double errors_apart(const Simulation& sim, const SimulationResult& result) {
+  return (result.efficiency.mean - sim.saves.efficiency()) / result.efficiency.standard_error;
+}
+
+TEST(Simulator, AgreesWithTheClosedFormOnEveryPreset) {
+  for (const Preset& preset : presets()) {
+    const Simulation sim = of(preset_settings(preset.name).value());
+    const SimulationResult result = simulate(sim, 1, 200, one_by_one);
+    EXPECT_LE(std::abs(errors_apart(sim, result)), 3)
+        << preset.name << ": " << result.efficiency.mean << " +- " << result.efficiency.standard_error
+        << ", closed form " << sim.saves.efficiency();
+    RecordProperty(std::string(preset.name),
+                   fmt::format("closed {:.6f} simulated {:.6f} +- {:.6f}, {:+.2f} standard errors",
+                               sim.saves.efficiency(), result.efficiency.mean,
+                               result.efficiency.standard_error, errors_apart(sim, result)));
+  }
+}
+
+TEST(Simulator, AgreesOnPartsOfTheWaste) {
+  // Where a save slows the training the formula is a little too dark: in the first period of a life nothing
+  // persists.
+  for (const auto& [slowdown, tolerance] : {std::pair("0", 2e-3), std::pair("0.2", 1.2e-2)}) {
+    const Simulation sim = of(with("h100-100k-async", {{"slowdown", slowdown}}));
+    const SimulationResult result = simulate(sim, 1, 100, one_by_one);
+    const Waste expected = sim.saves.waste_at(sim.saves.interval_s);
+    EXPECT_NEAR(result.waste.stall, expected.stall, tolerance);
+    EXPECT_NEAR(result.waste.lost_work, expected.lost_work, tolerance);
+    EXPECT_NEAR(result.waste.recovery, expected.recovery, tolerance);
+    EXPECT_NEAR(result.waste.persist_lag, expected.persist_lag, tolerance);
+    EXPECT_NEAR(result.waste.slowdown, expected.slowdown, tolerance);
+    EXPECT_NEAR(result.efficiency.mean + result.waste.sum(), 1, 1e-9);
+    EXPECT_NEAR(result.efficiency.mean, sim.saves.efficiency(), tolerance);
+  }
+}
+
+struct Case {
+  const char* name;
+  Settings settings;
+};
+
+TEST(Simulator, AgreesWithTiersFlightAndNotices) {
+  const std::vector<Case> cases{
+      {"six in flight", with("h100-100k-async", {{"persist", "10min"}, {"in-flight", "6"}})},
+      {"one in flight, at the floor", with("h100-100k-async", {{"persist", "10min"}})},
+      {"shared bandwidth", with("h100-100k-async", {{"bandwidth", "1GB/s"}, {"in-flight", "4"}})},
+      {"two tiers", with("", {{"mtti", "3h"}},
+                         {"ram:stall=5s,recovers=0.75,recovery=1min", "disk:stall=2min,recovery=15min"})},
+      {"two tiers, cheap one nearly free",
+       with("", {{"mtti", "30min"}},
+            {"ram:stall=1s,recovers=0.9,recovery=1min", "disk:stall=1min,recovery=10min"})},
+      {"three tiers", with("", {{"mtti", "2h"}},
+                           {"ram:stall=1s,persist=1s,recovers=0.6,recovery=30s",
+                            "peer:stall=5s,persist=20s,recovers=0.9,recovery=1min",
+                            "store:stall=30s,persist=5min,recovery=10min"})},
+      {"half with notice", with("", {{"mtti", "1h"},
+                                     {"stall", "30s"},
+                                     {"persist", "20s"},
+                                     {"recovery", "2min"},
+                                     {"notice-share", "0.5"}})}};
+  for (const Case& c : cases) {
+    const Simulation sim = of(c.settings);
+    const SimulationResult result = simulate(sim, 1, 200, one_by_one);
+    EXPECT_NEAR(result.efficiency.mean / sim.saves.efficiency(), 1, 0.02) << c.name;
+    RecordProperty(c.name, fmt::format("closed {:.6f} simulated {:.6f} +- {:.6f}, {:+.2f} standard errors",
+                                       sim.saves.efficiency(), result.efficiency.mean,
+                                       result.efficiency.standard_error, errors_apart(sim, result)));
+  }
+}
+
+TEST(Simulator, KeepsToTheFloorWithoutSkipping) {
+  const Simulation at_floor = of(with("h100-100k-async", {{"persist", "10min"}}));
+  EXPECT_EQ(at_floor.saves.bound_by, BoundBy::floor);
+  EXPECT_EQ(simulate(at_floor, 1, 3, one_by_one).saves_skipped, 0);
+  const Simulation below = of(with("h100-100k-async", {{"persist", "10min"}, {"interval", "100s"}}));
+  EXPECT_GT(simulate(below, 1, 3, one_by_one).saves_skipped, 1000);
+  const Simulation shared = of(with("h100-100k-async", {{"bandwidth", "1GB/s"}}));
+  EXPECT_EQ(shared.saves.bound_by, BoundBy::floor);
+  EXPECT_EQ(simulate(shared, 1, 3, one_by_one).saves_skipped, 0);
+}
+
+TEST(Simulator, ResultsDependOnTheSeedAlone) {
+  const Simulation sim = of(with("rsc-1", {}), {.correlated = 0.1});
+  const std::string once = to_json(sim, simulate(sim, 7, 12, one_by_one)).dump();
+  EXPECT_EQ(once, to_json(sim, simulate(sim, 7, 12, backwards)).dump());
+  EXPECT_NE(once, to_json(sim, simulate(sim, 8, 12, one_by_one)).dump());
+  EXPECT_EQ(simulate_seed(sim, 8).efficiency, simulate_seed(sim, 8).efficiency);
+}
+
+TEST(Simulator, KeepsTheMeanUnderWeibull) {
+  for (const double shape : {0.6, 1.0, 2.0}) {
+    const Simulation sim = of(with("llama3", {}), {.kind = FailureLaw::Kind::weibull, .shape = shape});
+    const SimulationResult result = simulate(sim, 1, 60, one_by_one);
+    const double expected = 30 * 86400 / sim.job.mtti_s;
+    EXPECT_NEAR(result.failures.mean, expected, 4 * result.failures.standard_error) << shape;
+  }
+  // One node that never fails young: failures are more regular than exponential ones.
+  const Simulation one = of(with("textbook-12h", {}), {.kind = FailureLaw::Kind::weibull, .shape = 3});
+  const Simulation any = of(with("textbook-12h", {}));
+  EXPECT_LT(simulate(one, 1, 100, one_by_one).failures.standard_error,
+            0.7 * simulate(any, 1, 100, one_by_one).failures.standard_error);
+}
+
+TEST(Simulator, FollowsATraceAsItIs) {
+  // 3 failures, none in the recovery: every number can be checked by hand.
+  Settings settings = with(
+      "", {{"mtti", "1d"}, {"stall", "10s"}, {"recovery", "100s"}, {"interval", "1000s"}, {"days", "1"}});
+  Simulation sim = of(settings, {.kind = FailureLaw::Kind::trace, .trace_s = {1200, 5000, 5000.5}});
+  const SeedResult r = simulate_seed(sim, 1);
+  EXPECT_EQ(r.failures, 3);
+  // From 100 s: 1000 of work, saved at 1110, 90 lost at 1200. From 1300: saved at 2310, 3320, 4330, 670 lost
+  // at 5000.
+  EXPECT_NEAR(r.waste.lost_work * 86400, 90 + 670, 1e-6);
+  EXPECT_NEAR(r.waste.recovery * 86400, 100 + 100 + 100.5, 1e-6);
+  EXPECT_EQ(r.saves, std::floor((86400 - 5100.5) / 1010) + 4);
+}
+
+TEST(Simulator, LosesMoreWhenGroupsFail) {
+  const Settings settings =
+      with("", {{"mtti", "3h"}, {"gpus", "1024"}},
+           {"ram:stall=5s,recovers=0.9,recovery=1min", "disk:stall=2min,recovery=15min"});
+  const Simulation alone = of(settings), grouped = of(settings, {.correlated = 0.5});
+  const SimulationResult a = simulate(alone, 1, 50, one_by_one), b = simulate(grouped, 1, 50, one_by_one);
+  EXPECT_EQ(a.group_failures, 0);
+  EXPECT_NEAR(b.group_failures / b.failures.mean, 0.5, 0.05);
+  EXPECT_NEAR(b.failures.mean / a.failures.mean, 1, 0.1);
+  EXPECT_LT(b.efficiency.mean, a.efficiency.mean - 0.01);
+}
+
+TEST(Simulator, KeepsNoMoreCheckpointsThanRetentionAllows) {
+  const Simulation sim = of(with("h100-100k-async", {{"keep-last", "2"}, {"days", "1"}}));
+  EXPECT_EQ(simulate(sim, 1, 2, one_by_one).stored_max, 3);
+}
+
+TEST(Simulator, SecondsSumUp) {
+  for (const char* preset : {"h100-100k-sync", "rsc-2"}) {
+    const Simulation sim = of(with(preset, {{"days", "3"}}));
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const SeedResult r = simulate_seed(sim, seed);
+      EXPECT_NEAR(r.efficiency + r.waste.sum(), 1, 1e-9);
+      for (const double part : {r.waste.stall, r.waste.lost_work, r.waste.recovery, r.waste.persist_lag})
+        EXPECT_GE(part, 0);
+    }
+  }
+}
+
+TEST(Simulator, RunsWithoutFailures) {
+  const Simulation sim = of(with("textbook-12h", {{"mtti", "inf"}}));
+  const SimulationResult result = simulate(sim, 1, 2, one_by_one);
+  EXPECT_EQ(result.failures.mean, 0);
+  EXPECT_NEAR(result.efficiency.mean, 3600.0 / 3720, 1e-4);
+}
+
+TEST(Estimate, UsesStudentsT) {
+  const Estimate e = estimate_of({1, 2, 3});
+  EXPECT_NEAR(e.high - e.mean, 4.303 * e.standard_error, 1e-3 * e.standard_error);
+  EXPECT_NEAR(estimate_of({1, 3}).high, 2 + 12.706, 1e-3);
+  EXPECT_EQ(estimate_of({5}).low, 5);
+}
+
+TEST(Trace, RefusesWhatItCannotFollow) {
+  EXPECT_EQ(parse_trace("node,time_s\r\na,1\r\nb,2.5\r\n").value(), (std::vector<double>{1, 2.5}));
+  EXPECT_TRUE(parse_trace("time_s\n").value().empty());
+  for (const char* text :
+       {"", "time\n1\n", "time_s\n2\n1\n", "time_s\n-1\n", "time_s\nx\n", "a,time_s\n1\n", "time_s\nnan\n"})
+    EXPECT_TRUE(parse_trace(text).is(Code::bad_argument)) << text;
+}
+
+}  // namespace
+}  // namespace unbroken
