@@ -99,7 +99,13 @@ class Attached:
 
     def remember_groups(self):
         """Functions that put the settings of attached optimizers back as they are now."""
-        return [adapter.remember() for adapter in self._adapters.values() if hasattr(adapter, "remember")]
+        if "torch" not in sys.modules:
+            return []
+        import torch
+
+        from unbroken._torch_optim import OptimizerAdapter
+
+        return [OptimizerAdapter(optimizer).remember() for _, optimizer in self.of_type(torch.optim.Optimizer)]
 
     def _run_node(self):
         epochs = [[name, epoch] for name, epoch in self.epochs.items() if name in self._objects]

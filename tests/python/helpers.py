@@ -36,3 +36,25 @@ def bits(value):
     if isinstance(value, float):
         return value.hex()
     return value
+
+
+def child(code, *arguments, env=None, **more):
+    """Runs Python code in a process of its own, on the core that the tests use."""
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    here = Path(__file__).resolve().parent
+    lines = [f"import sys; sys.path[:0] = [{str(here)!r}, {str(here.parents[1] / 'python')!r}]"]
+    if sys.modules["unbroken._core"].__name__ == "fake_core":
+        lines.append("import fake_core; sys.modules['unbroken._core'] = fake_core")
+    return subprocess.Popen(
+        [sys.executable, "-c", "\n".join(lines) + "\n" + code, *map(str, arguments)],
+        env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more,
+    )  # fmt: skip
+
+
+def finish(process, timeout=120):
+    """(status, stdout, stderr)."""
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err

@@ -1,0 +1,148 @@
+"""What a process looks like from outside: statuses, the error line, stops in threads, what is imported."""
+
+import random
+
+import pytest
+from helpers import child, finish
+
+RAISES = """
+import unbroken, sys
+raise unbroken.{0}({1})
+"""
+
+
+@pytest.mark.parametrize(
+    "kind, status",
+    [("NothingToResume", 66), ("CorruptCheckpoint", 65), ("StateMismatch", 65), ("StorageUnavailable", 74), ("StorageFull", 74), ("Misconfigured", 78)],
+)
+def test_an_uncaught_error_prints_one_line_and_ends_with_its_status(kind, status):
+    code, _, err = finish(child(RAISES.format(kind, "'the cause\\nmore', next_command='unbroken ls x'")))
+    assert code == status
+    assert "Traceback" in err
+    assert err.splitlines()[-1] == "error: the cause: try `unbroken ls x`"
+
+
+def test_a_mismatch_names_what_differs_in_its_line():
+    code, _, err = finish(child(RAISES.format("StateMismatch", "'no fit', missing=list('abcdefg'), changed=[('z', 'F32[1]', 'F32[2]')]")))
+    assert code == 65
+    assert err.splitlines()[-1] == "error: no fit: a, b, c, d, e and 3 more"
+
+
+@pytest.mark.parametrize("stop, status", [("Interrupted('x', 75)", 75), ("Interrupted('x', 76)", 76), ("Superseded('x')", 82)])
+def test_stops_end_the_process_with_their_status(stop, status):
+    assert finish(child(f"import unbroken\ntry:\n    raise unbroken.{stop}\nexcept Exception:\n    pass"))[0] == status
+
+
+@pytest.mark.parametrize("raised, status", [("Superseded('x')", 82), ("StorageFull('full')", 74)])
+def test_what_ends_a_thread_does_not_let_the_process_end_with_0(raised, status):
+    code = f"""
+import threading, unbroken
+def work():
+    raise unbroken.{raised}
+thread = threading.Thread(target=work); thread.start(); thread.join()
+print("main went on")
+"""
+    status_, out, _ = finish(child(code))
+    assert (status_, out) == (status, "main went on\n")
+
+
+def test_the_previous_hook_is_called():
+    code = """
+import sys
+sys.excepthook = lambda *a: print("mine", a[0].__name__)
+import unbroken
+raise unbroken.Misconfigured("x")
+"""
+    assert finish(child(code))[:2] == (78, "mine Misconfigured\n")
+
+
+def test_other_exceptions_keep_their_status():
+    code, _, err = finish(child("import unbroken\n1/0"))
+    assert code == 1 and "error:" not in err
+
+
+def test_a_closed_stderr_and_stdout_end_nothing(tmp_path):
+    code = f"""
+import os, sys, unbroken
+os.close(1); os.close(2)
+sys.stdout = sys.stderr = None
+with unbroken.Run({str(tmp_path / 'run')!r}) as run:
+    for step in run.steps(3):
+        pass
+"""
+    assert finish(child(code))[0] == 0
+
+
+def test_nothing_is_imported_that_is_not_needed(tmp_path):
+    code = f"""
+import sys
+had = set(sys.modules)
+import unbroken
+with unbroken.Run({str(tmp_path / 'run')!r}) as run:
+    run.attach(x={{"a": 1}})
+    for step in run.steps(2):
+        run.log(loss=1.5)
+new = set(sys.modules) - had
+print("torch" in new, "numpy" in new, sorted(m for m in new if "pickle" in m))
+"""
+    assert finish(child(code))[:2] == (0, "False False []\n")
+
+
+def test_a_generator_of_a_library_that_is_imported_later_is_handed_over(tmp_path):
+    run = repr(str(tmp_path / "run"))
+    code = f"""
+import sys, unbroken
+def life(steps, seed=None, imports=False):
+    if imports:
+        import numpy, torch
+        if seed is not None:
+            numpy.random.seed(seed); torch.manual_seed(seed)
+    with unbroken.Run({run}) as run:
+        for step in run.steps(steps):
+            if step == 5:
+                import numpy, torch
+                print(numpy.random.random(), torch.rand(1).item())
+life(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None, len(sys.argv) > 2)
+"""
+    if is_fake():
+        pytest.skip("needs the native core: state in files")
+    assert finish(child(code, 2, 7))[0] == 0
+    assert finish(child(code, 4))[0] == 0  # a life without them keeps the states
+    status, out, _ = finish(child(code, 6))
+    import numpy
+    import torch
+
+    numpy.random.seed(7)
+    torch.manual_seed(7)
+    assert (status, out) == (0, f"{numpy.random.random()} {torch.rand(1).item()}\n")
+
+
+def is_fake():
+    import sys
+
+    return sys.modules["unbroken._core"].__name__ == "fake_core"
+
+
+def test_global_generators_are_kept_for_their_library(monkeypatch):
+    """The same in one process, by taking the library away."""
+    import sys
+
+    import numpy
+    import torch
+    from unbroken.generators import GlobalGenerators
+
+    numpy.random.seed(3), torch.manual_seed(3), random.seed(3)
+    node = GlobalGenerators().capture()
+    want = numpy.random.random(), torch.rand(1).item(), random.random()
+    taken = {name: sys.modules[name] for name in ("numpy.random", "torch")}
+    for name in taken:
+        monkeypatch.delitem(sys.modules, name)
+    generators = GlobalGenerators()
+    generators.restore(node)
+    assert random.random() == want[2]
+    kept = dict(generators.capture()["dict"])
+    assert kept["numpy"] == dict(node["dict"])["numpy"] and kept["torch"] == dict(node["dict"])["torch"]
+    monkeypatch.undo()
+    generators.hand_over()
+    generators.close()
+    assert (numpy.random.random(), torch.rand(1).item()) == want[:2]

@@ -1,0 +1,456 @@
+"""Run: labels, boundaries, saves, stops. In one process, on the native core where it is there."""
+
+import os
+import signal
+import threading
+
+import pytest
+import torch
+import unbroken
+from helpers import stops_at
+from unbroken import Interrupted, Misconfigured, NothingToResume, options
+
+
+def life(path, steps, body=lambda run, step: None, **more):
+    """One life; the yielded steps."""
+    seen = []
+    with unbroken.Run(path, **more) as run:
+        for step in run.steps(steps):
+            seen.append(step)
+            body(run, step)
+    return seen
+
+
+def test_steps_go_from_the_restored_one_to_n(run_dir):
+    with stops_at(3):
+        assert life(run_dir, 10) == [0, 1, 2]
+    with stops_at(2):
+        assert life(run_dir, 10) == []
+    assert life(run_dir, 10) == [3, 4, 5, 6, 7, 8, 9]
+    assert life(run_dir, 10) == []
+    assert life(run_dir, 12) == [10, 11]
+
+
+def test_a_label_counts_completed_steps(run_dir):
+    with unbroken.Run(run_dir) as run:
+        assert run.newest is None
+        for _ in run.steps(4):
+            pass
+        assert run.newest == "4.a1"
+        assert run.attempt == 1 and run.path == str(run_dir)
+    checkpoint = unbroken.load(run_dir)
+    assert (checkpoint.step, checkpoint.name) == (4, "4.a1")
+
+
+def test_the_first_line_says_what_was_found(run_dir, capsys):
+    life(run_dir, 2)
+    assert f"unbroken: fresh start: no run in {run_dir}\n" in capsys.readouterr().err
+    life(run_dir, 3)
+    assert "unbroken: resumed from 2.a1: step 2, attempt 2" in capsys.readouterr().err
+
+
+def test_a_broken_body_is_not_completed_and_not_saved(run_dir):
+    with unbroken.Run(run_dir) as run:
+        for step in run.steps(9):
+            run.state["seen"] = step
+            if step == 3:
+                break
+        with pytest.raises(Misconfigured, match="did not complete"):
+            run.save()
+    with unbroken.Run(run_dir) as run:
+        assert run.restore() <= 3
+        assert run.state["seen"] < 3
+
+
+def test_an_exception_leaves_no_save_of_its_body_and_is_not_hidden(run_dir):
+    def body(run, step):
+        run.state["seen"] = step
+        if step == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        life(run_dir, 9, body, every=1)
+    with unbroken.Run(run_dir) as run:
+        assert run.restore() == 3 and run.state["seen"] == 2
+
+
+def test_other_loops(run_dir):
+    with unbroken.Run(run_dir, every=2) as run:
+        assert run.restore() == 0
+        assert [run.step(loss=0.5) for _ in range(5)] == [1, 2, 3, 4, 5]
+        assert run.save().durable.result() == "5.a1"
+    with unbroken.Run(run_dir) as run:
+        assert run.restore() == 5 == run.restore()
+        assert run.step() == 6
+
+
+def test_micro_batches_make_one_step(run_dir):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with unbroken.Run(run_dir) as run:
+        run.attach(model=model, optimizer=optimizer)
+        run.restore()
+        labels = []
+        for i in range(8):
+            model(torch.ones(1, 2)).backward()
+            if i % 4 == 3:
+                optimizer.step()
+            if i == 5:
+                saving = run.save(wait=False)
+                assert saving.step is None  # in the middle of a window: taken at its end
+            labels.append(run.step(accumulate=4))
+        assert labels == [0, 0, 0, 1, 1, 1, 1, 2]
+        assert saving.durable.result() == "2.a1"
+
+
+def test_a_boundary_without_an_optimizer_step_is_an_error(run_dir):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with unbroken.Run(run_dir) as run:
+        run.attach(model=model, optimizer=optimizer)
+        loop = run.steps(5)
+        next(loop)
+        optimizer.step()
+        next(loop)
+        with pytest.raises(Misconfigured, match="no attached optimizer has stepped"):
+            next(loop)
+        with pytest.raises(Misconfigured, match="did not complete"):
+            run.save()
+
+
+def test_step_needs_a_restore_and_no_steps_loop(run_dir):
+    with unbroken.Run(run_dir) as run:
+        with pytest.raises(Misconfigured, match="restore"):
+            run.step()
+        for _ in run.steps(2):
+            with pytest.raises(Misconfigured, match="body"):
+                run.step()
+            with pytest.raises(Misconfigured, match="another steps loop"):
+                run.steps(3)
+
+
+# -- saves
+
+
+def test_a_save_in_a_body_is_taken_at_its_end(run_dir):
+    with unbroken.Run(run_dir) as run:
+        for step in run.steps(6):
+            run.state["k"] = (step, "before")
+            if step == 3:
+                saving = run.save()
+                other = run.save(wait=False)
+                with pytest.raises(Misconfigured, match="boundary"):
+                    saving.durable.result()
+            run.state["k"] = (step, "after")
+            if step == 4:
+                assert saving.durable.done() and saving.durable.result() == "4.a1" == run.newest
+                assert other.staged.result() == "4.a1"
+                assert saving.upload_completion is saving.durable and saving.staging_completion is saving.staged
+                break
+    assert unbroken.load(run_dir, at=4)["state"]["k"] == (3, "after")
+
+
+def test_a_save_before_any_step_has_the_restored_label_or_none(run_dir):
+    with unbroken.Run(run_dir) as run:
+        with pytest.raises(Misconfigured, match="no step"):
+            run.save()
+        run.restore()
+        with pytest.raises(Misconfigured, match="no step"):
+            run.save()
+        for _ in run.steps(2):
+            pass
+    with unbroken.Run(run_dir) as run:
+        run.restore()
+        run.state["more"] = 1
+        assert run.save().durable.result() == "2.a2"
+    with unbroken.Run(run_dir) as run:
+        assert run.restore() == 2 and run.state["more"] == 1
+
+
+def test_when_saves_are_taken(run_dir, fake):
+    with unbroken.Run(run_dir, every=3) as run:
+        session = run._session
+        for step in run.steps(8):
+            if step == 3:
+                run.save()
+    assert session.kinds == [(1, "first"), (3, "due"), (4, "explicit"), (6, "due"), (8, "last")]
+    with unbroken.Run(run_dir, every=3) as run:
+        session = run._session
+        for _ in run.steps(10):
+            pass
+    assert session.kinds == [(9, "first"), (10, "last")]
+    assert session.closed == "finished"
+
+
+FULL = ("no_space", "StorageFull", "the disk is full", "")
+
+
+def test_a_failed_save_in_the_background_is_said_once_and_training_goes_on(run_dir, fake, capsys):
+    def body(run, step):
+        if step == 1:
+            fake.Session.fail_saves = [FULL]
+        if step == 3:
+            assert run.health["saves_failed"] == 1
+
+    assert life(run_dir, 6, body, every=2) == list(range(6))
+    assert capsys.readouterr().err.count("the disk is full") == 1
+
+
+def test_the_last_save_raises_whatever_the_policy(run_dir, fake):
+    def body(run, step):
+        if step == 3:
+            fake.Session.fail_saves = [FULL]
+
+    with pytest.raises(unbroken.StorageFull):
+        life(run_dir, 4, body)
+    assert life(run_dir, 4) == [1, 2, 3]
+
+
+def test_an_explicit_save_that_waits_raises(run_dir, fake):
+    def body(run, step):
+        if step == 2:
+            fake.Session.fail_saves = [FULL]
+            run.save()
+
+    with pytest.raises(unbroken.StorageFull):
+        life(run_dir, 4, body)
+
+
+def test_an_explicit_save_that_does_not_wait_keeps_its_error(run_dir, fake):
+    savings = []
+
+    def body(run, step):
+        if step == 1:
+            fake.Session.fail_saves = [FULL]
+            savings.append(run.save(wait=False))
+
+    assert life(run_dir, 4, body) == [0, 1, 2, 3]
+    assert isinstance(savings[0].durable.exception(), unbroken.StorageFull)
+
+
+def test_falling_back_names_the_damage_and_what_is_used(run_dir, fake, capsys):
+    def body(run, step):
+        run.state["k"] = step
+
+    life(run_dir, 3, body, every=1)
+    fake.DISK[str(run_dir)]["damaged"].add("3.a1")
+    with unbroken.Run(run_dir) as run:
+        assert run.restore() == 2 and run.state["k"] == 1
+    err = capsys.readouterr().err
+    assert "checkpoint 3.a1 is damaged (shard-00000: checksum differs): using 2.a1 instead" in err
+    assert unbroken.load(run_dir).name == "2.a1"
+    with pytest.raises(unbroken.CorruptCheckpoint):
+        unbroken.load(run_dir, at="3.a1")
+
+
+def test_being_superseded_is_a_stop_at_the_boundary(run_dir, fake):
+    seen = []
+    with pytest.raises(unbroken.Superseded) as caught, unbroken.Run(run_dir) as run:
+        for step in run.steps(9):
+            seen.append(step)
+            if step == 2:
+                run._session.superseded = True
+    assert seen == [0, 1, 2]
+    assert caught.value.code == caught.value.exit_code == 82 and caught.value.kind == "Superseded"
+    assert not isinstance(caught.value, Exception)
+
+
+def test_what_cannot_be_kept_is_refused_at_the_first_save(run_dir):
+    def body(run, step):
+        run.state["f"] = {"deep": [body]}
+
+    with pytest.raises(Misconfigured, match=r"^state\.f\.deep\.0"):
+        life(run_dir, 9, body)
+
+
+# -- metrics and the tap
+
+
+def test_metrics_of_a_step_are_handed_over_at_its_boundary(run_dir, fake):
+    with unbroken.Run(run_dir) as run:
+        session = run._session
+        for step in run.steps(3):
+            loss = torch.tensor([float(step)])
+            run.log(loss=loss, n=step)
+            loss += 100  # what was logged is what it was
+            if step == 1:
+                run.log(n=True, x=float("nan"))
+    assert session.lines[0] == (1, [("loss", 0.0), ("n", 0.0)])
+    assert [name for name, _ in session.lines[1][1]] == ["loss", "n", "x"]
+    assert session.lines[2] == (3, [("loss", 2.0), ("n", 2.0)])
+
+
+@pytest.mark.parametrize("bad", ["text", [1], torch.zeros(2), None, 1j])
+def test_a_metric_is_one_number(run_dir, bad):
+    with unbroken.Run(run_dir) as run, pytest.raises(Misconfigured, match="log: loss"):
+        run.log(loss=bad)
+
+
+def test_the_tap_sees_every_tensor_and_every_value(run_dir, fake):
+    model = torch.nn.Linear(2, 1)
+    with unbroken.Run(run_dir) as run:
+        run._session.tapped = True
+        run.attach(model=model, d={"a": [1, 2.5]})
+        for _ in run.steps(2):
+            run.log(loss=1)
+    step, metrics, tensors, scalars = run._session.taps[1]
+    assert step == 2 and metrics == {"loss": 1.0}
+    assert tensors.keys() == {"model.weight", "model.bias"}
+    assert scalars["d.a.0"] == "1" and {"rng.torch.cpu", "rng.python.position", "run.epoch"} <= scalars.keys()
+
+
+# -- options and the environment
+
+
+@pytest.mark.parametrize("name", sorted(options.LATER))
+def test_keywords_of_later_versions_are_refused_by_name(run_dir, name):
+    unbroken.Run(run_dir, **{name: options.LATER[name]})
+    with pytest.raises(Misconfigured, match=f"^{name}: comes later$") as caught:
+        unbroken.Run(run_dir, **{name: "x" if options.LATER[name] != "x" else "y"})
+    assert caught.value.exit_code == 78
+
+
+def test_functions_of_later_versions_are_refused_by_name(run_dir):
+    run = unbroken.Run(run_dir)
+    for name, call in {"save": lambda: unbroken.save({}, run_dir), "async_save": lambda: unbroken.async_save({}, run_dir),
+                       "audit": run.audit, "stats": run.stats, "tag": lambda: run.save(tag="x"),
+                       "pin": lambda: unbroken.load(run_dir, pin=True)}.items():  # fmt: skip
+        with pytest.raises(Misconfigured, match=f"^{name}: comes later$"):
+            call()
+
+
+def test_a_keyword_that_nobody_knows_is_a_type_error(run_dir):
+    with pytest.raises(TypeError, match="keep_lst"):
+        unbroken.Run(run_dir, keep_lst=3)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"every": 0}, {"every": 1.5}, {"every": True}, {"keep_last": 0}, {"on_save_error": "ignore"}, {"resume": None}, {"group": 5}]
+)
+def test_nonsense_is_refused_by_name(run_dir, bad):
+    with pytest.raises(Misconfigured, match=next(iter(bad))):
+        unbroken.Run(run_dir, **bad)
+
+
+def test_unbroken_dir_redirects_by_the_order_of_paths(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNBROKEN_DIR", str(tmp_path / "life"))
+    paths = [options.directory(p) for p in ("runs/a", "/x/b", "runs/a", os.path.abspath("runs/a"), "runs/c")]
+    assert paths == [str(tmp_path / "life"), str(tmp_path / "life.2.b"), str(tmp_path / "life"), str(tmp_path / "life"), str(tmp_path / "life.3.c")]
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "1.5", "٣"])
+def test_unbroken_steps_must_be_a_number(run_dir, value):
+    with stops_at(value), pytest.raises(Misconfigured, match="UNBROKEN_STEPS"):
+        life(run_dir, 3)
+
+
+def test_resume_names_a_checkpoint(run_dir):
+    life(run_dir, 4, lambda run, step: run.state.update(k=step), every=1, keep_last=9)
+    with unbroken.Run(run_dir, resume="2.a1") as run:
+        assert run.restore() == 2 and run.state["k"] == 1
+    with pytest.raises(NothingToResume):
+        unbroken.Run(run_dir, resume=99).restore()
+
+
+# -- stops
+
+
+def test_sigterm_finishes_the_step_saves_it_and_interrupts(run_dir):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def body(run, step):
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        run.state["k"] = step
+
+    seen = []
+    with pytest.raises(Interrupted) as caught:
+        life(run_dir, 9, lambda run, step: (seen.append(step), body(run, step)))
+    assert seen == [0, 1, 2, 3]
+    assert caught.value.code == 75 and caught.value.exit_code == 75
+    assert signal.getsignal(signal.SIGTERM) is before
+    with unbroken.Run(run_dir) as run:
+        assert run.restore() == 4 and run.state["k"] == 3
+
+
+def test_sigterm_whose_save_fails_is_76(run_dir, fake):
+    def body(run, step):
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+            fake.Session.fail_saves = [FULL]
+
+    with pytest.raises(Interrupted) as caught:
+        life(run_dir, 9, body)
+    assert caught.value.code == 76
+
+
+def test_sigterm_after_the_last_boundary_is_obeyed_at_the_end(run_dir):
+    with pytest.raises(Interrupted) as caught, unbroken.Run(run_dir) as run:
+        for _ in run.steps(3):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert caught.value.code == 75
+
+
+def test_a_second_sigterm_goes_to_the_previous_handler(run_dir):
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+    try:
+        with pytest.raises(Interrupted), unbroken.Run(run_dir) as run:
+            for _ in run.steps(3):
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert heard == []
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert heard == [1]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_handler_of_somebody_else_is_left_alone(run_dir):
+    before = signal.getsignal(signal.SIGTERM)
+    other = lambda *_: None  # noqa: E731
+    try:
+        with unbroken.Run(run_dir) as run:
+            run.restore()
+            signal.signal(signal.SIGTERM, other)
+        assert signal.getsignal(signal.SIGTERM) is other
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_another_thread_is_told_that_signals_are_not_watched(run_dir, capsys):
+    thread = threading.Thread(target=life, args=(run_dir, 2))
+    thread.start()
+    thread.join()
+    assert "signals cannot be watched" in capsys.readouterr().err
+
+
+def test_a_forked_child_is_inert(run_dir):
+    with unbroken.Run(run_dir) as run:
+        for _ in run.steps(2):
+            pass
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                run.log(x=1)
+                run.close()
+                run.drain()
+                try:
+                    run.save()
+                except Misconfigured as error:
+                    status = 0 if "forked" in str(error) and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        run.save()
+
+
+def test_a_closed_run_refuses_and_closes_once(run_dir):
+    with unbroken.Run(run_dir) as run:
+        for _ in run.steps(2):
+            pass
+    run.close()
+    for call in (run.save, run.step, lambda: run.steps(3), lambda: run.attach(x={})):
+        with pytest.raises(Misconfigured, match="closed"):
+            call()
