@@ -12,13 +12,10 @@ namespace unbroken {
 
 namespace {
 
-constexpr int kTriesMax = 8;
-
-/// After SEAL only these may follow (rule R20).
-bool is_allowed_when_sealed(const Fact& fact) {
-  return !std::holds_alternative<Commit>(fact) && !std::holds_alternative<Open>(fact) &&
-         !std::holds_alternative<Policy>(fact) && !std::holds_alternative<Abort>(fact);
-}
+/// Each race that is lost is a record of somebody else: the run gets on, but this append is starved.
+constexpr int kRacesMax = 64;
+/// The answer to a create may be lost with the record; again and again means that the storage does not work.
+constexpr int kLossesMax = 8;
 
 }  // namespace
 
@@ -34,43 +31,50 @@ struct Append::Impl {
     return {};
   }
 
-  std::vector<Action> catch_up_again() {
-    if (++tries > kTriesMax)
-      return fail(Error(Code::unavailable,
-                        "the journal could not be appended to: other writers were first each time, or the "
-                        "storage lost each record"));
-    catchup.again();
-    state = State::catching_up;
-    return {catchup.ask()};
+  std::vector<Action> finish() {
+    state = State::over;
+    return {};
   }
 
   /// Step 3: the prefix stands; what follows it?
   std::vector<Action> decide_on_prefix() {
-    auto decision = decide(catchup.history());
+    const History& prefix = catchup.history();
+    auto decision = decide(prefix);
     if (!decision.ok()) return fail(std::move(decision).error());
-    if (std::holds_alternative<Stand>(decision.value())) {
-      state = State::over;
-      return {};
-    }
-    record = Record{catchup.history().next_slot(), writer, catchup.history().head(), at_unix_ms,
-                    std::get<Fact>(std::move(decision).value())};
-    if (catchup.history().is_sealed() && !is_allowed_when_sealed(record.fact))
-      return fail(Error(Code::bad_argument, "the run is sealed: nothing more is saved in it"));
-    auto bytes = encode_record(record);
+    if (std::holds_alternative<Stand>(decision.value())) return finish();
+    auto bytes = encode_record(
+        {prefix.next_slot(), writer, prefix.head(), at_unix_ms, std::get<Fact>(std::move(decision).value())});
     if (!bytes.ok()) return fail(std::move(bytes).error());
     encoded = std::move(bytes).value();
-    // A record that the fold would refuse must never be written.
-    after = catchup.history();
-    if (auto fits = after.apply(record, encoded.digest); !fits.ok())
-      return fail(Error(Code::bug, fits.error().what()));
-    state = State::creating;
-    UNBROKEN_POINT("journal.before_create");
-    return {CreateObject{slot_key(record.slot), encoded.bytes}};
+    // A record that readers would refuse must never be written.
+    if (auto fits = prefix.check(encoded.record); !fits.ok())
+      return fail(Error(Code::bug, fits.error().what()).with("not appended"));
+    return create();
   }
 
-  std::vector<Action> read_back(State next) {
-    state = next;
-    return {GetObject{slot_key(record.slot), kRecordBytesRead}};
+  std::vector<Action> create() {
+    state = State::creating;
+    UNBROKEN_POINT("journal.before_create");
+    return {CreateObject{slot_key(encoded.record.slot), encoded.bytes}};
+  }
+
+  /// Step 4, with the answer to create().
+  std::vector<Action> on_created(const Event& event) {
+    UNBROKEN_POINT("journal.after_create");
+    create_error.reset();
+    if (const auto* failed = std::get_if<ActionFailed>(&event)) create_error = failed->error;
+    const auto* created = std::get_if<CreatedObject>(&event);
+    if (created != nullptr && created->how == Created::created) return sync();
+    // The slot says whose record stands in it.
+    return read_back(State::reading_back);
+  }
+
+  std::vector<Action> on_read_back(const std::optional<std::string>& bytes) {
+    if (is_mine(bytes)) return sync();
+    if (bytes) return lost_race();
+    if (create_error) return fail(std::move(*create_error));
+    if (++losses > kLossesMax) return fail(storage_loses());
+    return create();  // the same again: if the first one is only late, this one finds it
   }
 
   std::vector<Action> sync() {
@@ -80,18 +84,61 @@ struct Append::Impl {
     return {SyncPrefix{std::string(kJournalPrefix)}};
   }
 
-  std::string hint() const {
-    return encode_hint({after.genesis()->run, record.slot, encoded.digest, std::nullopt});
+  std::vector<Action> read_back(State next) {
+    state = next;
+    return {GetObject{slot_key(encoded.record.slot), kRecordBytesRead}};
   }
 
+  /// Step 5: is the record still there?
+  std::vector<Action> on_reread(const std::optional<std::string>& bytes) {
+    if (is_mine(bytes)) return advise();
+    if (bytes) return lost_race();
+    if (++losses > kLossesMax) return fail(storage_loses());
+    return catch_up_again();
+  }
+
+  std::vector<Action> lost_race() {
+    if (++races > kRacesMax)
+      return fail(
+          Error(Code::unavailable,
+                fmt::format("the journal could not be appended to: others were first {} times", kRacesMax)));
+    return catch_up_again();
+  }
+
+  Error storage_loses() const {
+    return Error(Code::unavailable,
+                 fmt::format("the journal could not be appended to: the storage lost slot {} {} times",
+                             encoded.record.slot, kLossesMax));
+  }
+
+  std::vector<Action> catch_up_again() {
+    catchup.again();
+    state = State::catching_up;
+    return {catchup.ask()};
+  }
+
+  /// The own record comes back although it was gone when it was read: it is not somebody else's.
+  bool is_own_come_back(const Event& event) const {
+    const auto* got = std::get_if<GotObject>(&event);
+    return got != nullptr && !encoded.bytes.empty() && got->key == slot_key(encoded.record.slot) &&
+           catchup.history().next_slot() == encoded.record.slot && is_mine(got->bytes);
+  }
+
+  /// Step 5 is done: the record stands.
   std::vector<Action> advise() {
-    is_mine = true;
     state = State::advising;
+    is_appended = true;
     UNBROKEN_POINT("journal.appended");
     return {AdviseObject{std::string(kHintKey), hint()}};
   }
 
-  bool is_my_record(const std::optional<std::string>& bytes) const {
+  std::string hint() const {
+    const auto* first = std::get_if<Genesis>(&encoded.record.fact);
+    const std::string& run = first != nullptr ? first->run : catchup.history().genesis()->run;
+    return encode_hint({run, encoded.record.slot, encoded.digest, std::nullopt});
+  }
+
+  bool is_mine(const std::optional<std::string>& bytes) const {
     if (!bytes) return false;
     const auto decoded = decode_record(*bytes);
     return decoded.ok() && decoded.value().digest == encoded.digest;
@@ -102,12 +149,10 @@ struct Append::Impl {
   Nonce writer;
   std::int64_t at_unix_ms;
   Decide decide;
-  Record record;
   EncodedRecord encoded;
-  History after;
   std::optional<Error> create_error;
-  int tries = 0;
-  bool is_mine = false;
+  int races = 0, losses = 0;
+  bool is_appended = false;
   std::optional<Error> error;
 };
 
@@ -121,38 +166,29 @@ std::vector<Action> Append::start() {
 
 std::vector<Action> Append::on(const Event& event) {
   Impl& me = *impl_;
-  if (std::holds_alternative<AdvisedObject>(event) && me.state != Impl::State::advising) return {};
+  if (me.state == Impl::State::advising) return me.finish();    // whatever came of it
+  if (std::holds_alternative<AdvisedObject>(event)) return {};  // of a planted fault
+  if (me.state == Impl::State::creating) return me.on_created(event);
+  if (me.state == Impl::State::catching_up) {
+    if (me.is_own_come_back(event)) return me.sync();
+    auto stands = me.catchup.on(event);
+    if (!stands.ok()) return me.fail(std::move(stands).error());
+    if (!stands.value()) return {me.catchup.ask()};
+    return me.decide_on_prefix();
+  }
+  if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
   switch (me.state) {
-    case Impl::State::catching_up: {
-      auto stands = me.catchup.on(event);
-      if (!stands.ok()) return me.fail(std::move(stands).error());
-      if (!stands.value()) return {me.catchup.ask()};
-      return me.decide_on_prefix();
-    }
-    case Impl::State::creating:
-      // Whatever the answer: the slot says whose record stands in it.
-      if (const auto* failed = std::get_if<ActionFailed>(&event)) me.create_error = failed->error;
-      return me.read_back(Impl::State::reading_back);
-    case Impl::State::reading_back: {
-      if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
-      const auto& bytes = std::get<GotObject>(event).bytes;
-      if (me.is_my_record(bytes)) return me.sync();
-      if (!bytes && me.create_error) return me.fail(std::move(*me.create_error));
-      me.create_error.reset();
-      return me.catch_up_again();
-    }
+    case Impl::State::reading_back:
+      return me.on_read_back(std::get<GotObject>(event).bytes);
     case Impl::State::syncing:
-      if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
+      UNBROKEN_POINT("journal.after_sync");
       if (UNBROKEN_MUTANT("no_reread_after_sync")) return me.advise();
       return me.read_back(Impl::State::rereading);
-    case Impl::State::rereading: {
-      if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
-      if (me.is_my_record(std::get<GotObject>(event).bytes)) return me.advise();
-      return me.catch_up_again();
-    }
+    case Impl::State::rereading:
+      return me.on_reread(std::get<GotObject>(event).bytes);
+    case Impl::State::catching_up:
+    case Impl::State::creating:
     case Impl::State::advising:
-      me.state = Impl::State::over;
-      return {};
     case Impl::State::over:
       break;
   }
@@ -167,8 +203,12 @@ Result<Appended> Append::take() {
   UNBROKEN_CHECK(is_over());
   Impl& me = *impl_;
   if (me.error) return std::move(*me.error);
-  if (!me.is_mine) return Appended{me.catchup.history(), std::nullopt, {}};
-  return Appended{std::move(me.after), std::move(me.record), me.encoded.digest};
+  Appended out{me.catchup.take_history(), std::nullopt, {}};
+  if (!me.is_appended) return out;
+  UNBROKEN_DO(out.history.apply(me.encoded.record, me.encoded.digest));
+  out.record = std::move(me.encoded.record);
+  out.digest = me.encoded.digest;
+  return out;
 }
 
 }  // namespace unbroken

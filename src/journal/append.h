@@ -2,12 +2,14 @@
 // The sole writer of slots (rule R3). Every record is decided on the exact prefix that it extends:
 //   1. read forward to the head; sync the journal: what the decision rests on is durable, whoever wrote it;
 //   2. re-read slot n-1 by name: absent or different means that the storage lost names underneath: fold
-//   again, and
-//      after a second time refuse;
+//   again,
+//      once;
 //   3. decide on the prefix 0..n-1;
-//   4. create slot n; whatever the answer, read n: another nonce means that somebody was first, go to 1;
+//   4. create slot n; after every answer but "created" read n: another record means that somebody was first,
+//      go to 1;
 //   5. sync; re-read n: mine means done, else go to 1. Then the advisory hint is written.
-// Only then may the caller acknowledge, delete, or act as owner.
+// Only then may the caller acknowledge, delete, or act as owner. With nobody else about this costs four reads
+// by name (two of slots that are not there), two syncs, one create and the hint.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,7 +22,8 @@
 
 namespace unbroken {
 
-/// decide(): do not append; the caller reads why from its own state.
+/// decide(): do not append; the caller reads why from its own state. decide() may be asked several times,
+/// each time with a longer prefix.
 struct Stand {};
 using Decision = std::variant<Fact, Stand>;
 using Decide = std::function<Result<Decision>(const History&)>;
@@ -39,8 +42,10 @@ class Append final : public Machine {
   std::vector<Action> start() override;
   std::vector<Action> on(const Event& event) override;
   bool is_over() const override;
-  /// After is_over(). Errors: journal_unreadable, fenced and whatever decide() returned, unavailable,
-  /// no_space, unsupported.
+  /// After is_over(), once. After an error the record may stand all the same, or come to stand: only what is
+  /// read later tells. Errors: whatever decide() returned (fenced ...); journal_unreadable; unsupported;
+  /// unavailable, no_space, late, stopped from the storage, unavailable also where others were first 64
+  /// times; bad_argument (does not fit a record); bug (the record would contradict its prefix).
   Result<Appended> take();
 
  private:

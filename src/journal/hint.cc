@@ -18,8 +18,9 @@ Result<Hint> decode_hint(std::string_view bytes) {
   Fields f(sealed.value, "hint");
   Hint hint{f.text("run", 64), f.u64("slot"), f.sha256("record"), std::nullopt};
   const Json& closed = f.any("closed");
-  UNBROKEN_DO(f.end());
   if (closed.is_number_unsigned()) hint.closed = closed.get<std::uint64_t>();
+  if (!hint.closed && !closed.is_null()) f.fail("\"closed\" is not a slot");
+  UNBROKEN_DO(f.end());
   return hint;
 }
 

@@ -22,7 +22,7 @@ Error lost_records(std::uint64_t beyond, std::uint64_t head, std::string_view ev
 }  // namespace
 
 struct ReadJournal::Impl {
-  enum class State : std::uint8_t { listing, hinting, catching_up, looking_for_listed, over };
+  enum class State : std::uint8_t { listing, hinting, catching_up, listing_again, looking_for_listed, over };
   Impl(History history, Purpose purpose) : catchup(std::move(history), purpose == Purpose::decide) {}
 
   std::vector<Action> fail(Error why) {
@@ -31,19 +31,41 @@ struct ReadJournal::Impl {
     return {};
   }
 
+  std::vector<Action> list(State next) {
+    state = next;
+    return {ListPrefix{std::string(kJournalPrefix)}};
+  }
+
+  void on_names(const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+      if (const auto slot = slot_from_name(name))
+        highest_listed = std::max(highest_listed.value_or(0), *slot);
+  }
+
+  std::vector<Action> catch_up() {
+    state = State::catching_up;
+    return {catchup.ask()};
+  }
+
   /// The prefix stands: does anything claim that there was more?
   std::vector<Action> check_beyond() {
     const std::uint64_t head = catchup.history().next_slot();
-    if (hint && catchup.history().genesis() && hint->run != catchup.history().genesis()->run) hint.reset();
-    if (hint && hint->slot >= head && !UNBROKEN_MUTANT("hint_trusted"))
-      return fail(lost_records(hint->slot, head, "the hint"));
-    if (highest_listed && *highest_listed >= head) {
-      // A listing may be stale, so the slot itself has the last word.
-      state = State::looking_for_listed;
-      return {GetObject{slot_key(*highest_listed), kRecordBytesRead}};
+    const auto& genesis = catchup.history().genesis();
+    if (hint && genesis && hint->run != genesis->run) hint.reset();
+    const bool is_hinted = hint && hint->slot >= head && !UNBROKEN_MUTANT("hint_trusted");
+    const bool is_listed = highest_listed && *highest_listed >= head;
+    if (!is_hinted && !is_listed) {
+      state = State::over;
+      return {};
     }
-    state = State::over;
-    return {};
+    if (!is_second_look) {
+      is_second_look = true;
+      return list(State::listing_again);
+    }
+    if (is_hinted) return fail(lost_records(hint->slot, head, "the hint"));
+    // A listing may be stale, so the slot itself has the last word.
+    state = State::looking_for_listed;
+    return {GetObject{slot_key(*highest_listed), kRecordBytesRead}};
   }
 
   State state = State::listing;
@@ -59,56 +81,40 @@ ReadJournal::ReadJournal(History history, Purpose purpose)
 ReadJournal::~ReadJournal() = default;
 
 std::vector<Action> ReadJournal::start() {
-  return {ListPrefix{std::string(kJournalPrefix)}};
+  return impl_->list(Impl::State::listing);
 }
 
 std::vector<Action> ReadJournal::on(const Event& event) {
   Impl& me = *impl_;
+  if (me.state == Impl::State::hinting) {
+    // Advisory: what cannot be read says nothing.
+    if (const auto* got = std::get_if<GotObject>(&event); got != nullptr && got->bytes)
+      if (auto hint = decode_hint(*got->bytes); hint.ok()) me.hint = std::move(hint).value();
+    return me.catch_up();
+  }
+  if (me.state == Impl::State::catching_up) {
+    auto stands = me.catchup.on(event);
+    if (!stands.ok()) return me.fail(std::move(stands).error());
+    if (!stands.value()) return {me.catchup.ask()};
+    return me.check_beyond();
+  }
+  if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
   switch (me.state) {
-    case Impl::State::listing: {
-      if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
-      const auto* listed = std::get_if<ListedPrefix>(&event);
-      UNBROKEN_CHECK(listed != nullptr);
-      for (const std::string& name : listed->names)
-        if (const auto slot = slot_from_name(name))
-          me.highest_listed = std::max(me.highest_listed.value_or(0), *slot);
+    case Impl::State::listing:
+      me.on_names(std::get<ListedPrefix>(event).names);
       me.state = Impl::State::hinting;
       return {GetObject{std::string(kHintKey), kHintBytesRead}};
-    }
-    case Impl::State::hinting: {
-      // Advisory: what cannot be read says nothing.
-      if (const auto* got = std::get_if<GotObject>(&event); got != nullptr && got->bytes)
-        if (auto hint = decode_hint(*got->bytes); hint.ok()) me.hint = std::move(hint).value();
-      me.state = Impl::State::catching_up;
-      return {me.catchup.ask()};
-    }
-    case Impl::State::catching_up: {
-      auto stands = me.catchup.on(event);
-      if (!stands.ok()) return me.fail(std::move(stands).error());
-      if (!stands.value()) return {me.catchup.ask()};
-      return me.check_beyond();
-    }
-    case Impl::State::looking_for_listed: {
-      if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
-      const auto* got = std::get_if<GotObject>(&event);
-      UNBROKEN_CHECK(got != nullptr);
-      const std::uint64_t head = me.catchup.history().next_slot();
-      const std::uint64_t listed = *me.highest_listed;
-      me.highest_listed.reset();
-      if (!got->bytes) {
-        me.state = Impl::State::over;
-        return {};
-      }
-      // It is there: was it appended since the head was read?
-      if (!me.is_second_look) {
-        me.is_second_look = true;
-        me.highest_listed = listed;
-        me.catchup.again();
-        me.state = Impl::State::catching_up;
-        return {me.catchup.ask()};
-      }
-      return me.fail(lost_records(listed, head, "the listing"));
-    }
+    case Impl::State::listing_again:
+      me.on_names(std::get<ListedPrefix>(event).names);
+      me.catchup.again();
+      return me.catch_up();
+    case Impl::State::looking_for_listed:
+      if (std::get<GotObject>(event).bytes)
+        return me.fail(lost_records(*me.highest_listed, me.catchup.history().next_slot(), "the listing"));
+      me.state = Impl::State::over;
+      return {};
+    case Impl::State::hinting:
+    case Impl::State::catching_up:
     case Impl::State::over:
       break;
   }
@@ -122,7 +128,8 @@ bool ReadJournal::is_over() const {
 Result<JournalRead> ReadJournal::take() {
   UNBROKEN_CHECK(is_over());
   if (impl_->error) return std::move(*impl_->error);
-  return JournalRead{impl_->catchup.history(), impl_->catchup.repaired(), impl_->hint};
+  std::vector<std::uint64_t> repaired = impl_->catchup.repaired();
+  return JournalRead{impl_->catchup.take_history(), std::move(repaired), std::move(impl_->hint)};
 }
 
 }  // namespace unbroken

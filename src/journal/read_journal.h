@@ -2,7 +2,8 @@
 // Reads the journal from where a fold stands to its head.
 //
 // Nothing is taken on trust: the hint and the listing are only asked whether slots stand beyond the head that
-// was found, for then records were lost, and a journal that lost records is refused (rules R11, R13, R16).
+// was found. Where one says so, everything is listed and read once more; if it still says so, records were
+// lost, and a journal that lost records is refused (rules R11, R13, R16).
 #include <memory>
 #include <optional>
 #include <vector>
@@ -30,7 +31,7 @@ class ReadJournal final : public Machine {
   std::vector<Action> start() override;
   std::vector<Action> on(const Event& event) override;
   bool is_over() const override;
-  /// After is_over(). An empty journal is an empty history. Errors: journal_unreadable, unsupported,
+  /// After is_over(), once. An empty journal is an empty history. Errors: journal_unreadable, unsupported,
   /// unavailable.
   Result<JournalRead> take();
 

@@ -8,7 +8,13 @@ namespace unbroken {
 
 namespace {
 
+constexpr std::string_view kMagicStem = "unbroken-record-";
 constexpr std::string_view kMagic = "unbroken-record-1";
+
+// What a reader accepts; a writer of text for people cuts to it.
+constexpr std::size_t kWordBytes = 64, kNameBytes = 256, kWhyBytes = 1024;
+/// Of the metrics of one COMMIT as JSON: two copies of it and of the rest stay below 4 KiB.
+constexpr std::size_t kMetricsBytes = 1200;
 
 template <class... Visitors>
 struct Overloaded : Visitors... {
@@ -16,6 +22,19 @@ struct Overloaded : Visitors... {
 };
 template <class... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+// Text for people never makes a record unwritable: what is not UTF-8 is replaced, and what is too long as
+// JSON (an escape counts up to six) is cut between two characters.
+std::string shown(const std::string& text, std::size_t bytes_max) {
+  std::string out =
+      Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+  for (std::size_t bytes; (bytes = Json(out).dump().size() - 2) > bytes_max;) {
+    std::size_t end = out.size() - (bytes - bytes_max + 5) / 6;
+    while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0) == 0x80) --end;
+    out.resize(end);
+  }
+  return out;
+}
 
 // A metric is a number; JSON has none for the other three.
 Json metric_to_json(double value) {
@@ -33,10 +52,20 @@ Result<double> metric_from_json(const Json& value) {
 }
 
 Json owner_to_json(const Owner& owner) {
-  return {{"job", owner.job},       {"host", owner.host},
-          {"boot", owner.boot_id},  {"pid_namespace", owner.pid_namespace},
-          {"pid", owner.pid},       {"start_ticks", owner.start_ticks},
-          {"device", owner.device}, {"inode", owner.inode}};
+  return {{"job", shown(owner.job, kNameBytes)},
+          {"host", shown(owner.host, kNameBytes)},
+          {"boot", shown(owner.boot_id, kWordBytes)},
+          {"pid_namespace", owner.pid_namespace},
+          {"pid", owner.pid},
+          {"start_ticks", owner.start_ticks},
+          {"device", owner.device},
+          {"inode", owner.inode}};
+}
+
+Json metrics_to_json(const std::map<std::string, double>& metrics) {
+  Json out = Json::object();
+  for (const auto& [name, value] : metrics) out[name] = metric_to_json(value);
+  return out;
 }
 
 Json body_of(const Fact& fact) {
@@ -53,17 +82,17 @@ Json body_of(const Fact& fact) {
                     {"owner", owner_to_json(o.owner)}};
           },
           [](const Commit& c) -> Json {
-            Json metrics = Json::object();
-            for (const auto& [name, value] : c.metrics) metrics[name] = metric_to_json(value);
             return {{"save", to_json(c.save)},
                     {"manifest", c.manifest.hex()},
                     {"manifest_bytes", c.manifest_bytes},
                     {"state_bytes", c.state_bytes},
-                    {"metrics", std::move(metrics)},
+                    {"metrics", metrics_to_json(c.metrics)},
                     {"health", c.health},
                     {"tier", c.tier}};
           },
-          [](const Abort& a) -> Json { return {{"save", to_json(a.save)}, {"why", a.why}}; },
+          [](const Abort& a) -> Json {
+            return {{"save", to_json(a.save)}, {"why", shown(a.why, kWhyBytes)}};
+          },
           [](const Intent& i) -> Json { return {{"save", to_json(i.save)}}; },
           [](const Deleted& d) -> Json {
             Json saves = Json::array();
@@ -73,11 +102,17 @@ Json body_of(const Fact& fact) {
           [](const Pin& p) -> Json { return {{"save", to_json(p.save)}, {"pin", p.pin.hex()}}; },
           [](const Unpin& u) -> Json { return {{"save", to_json(u.save)}, {"pin", u.pin.hex()}}; },
           [](const Quarantine& q) -> Json {
-            return {{"save", to_json(q.save)}, {"tier", q.tier}, {"object", q.object},
-                    {"expected", q.expected},  {"seen", q.seen}, {"host", q.host},
+            return {{"save", to_json(q.save)},
+                    {"tier", q.tier},
+                    {"object", shown(q.object, kNameBytes)},
+                    {"expected", shown(q.expected, kNameBytes)},
+                    {"seen", shown(q.seen, kNameBytes)},
+                    {"host", shown(q.host, kNameBytes)},
                     {"life", q.life.hex()}};
           },
-          [](const Verified& v) -> Json { return {{"save", to_json(v.save)}, {"tier", v.tier}}; },
+          [](const Verified& v) -> Json {
+            return {{"save", to_json(v.save)}, {"tier", v.tier}, {"host", shown(v.host, kNameBytes)}};
+          },
           [](const Policy& p) -> Json {
             return {{"keep_last", p.keep_last}, {"verified_min", p.verified_min}};
           },
@@ -96,17 +131,19 @@ Result<SaveId> save_of(const Json& body) {
 Result<Fact> genesis_from(const Json& body) {
   Fields f(body, "GENESIS");
   Genesis g;
-  g.run = f.text("run", 64);
+  // The version comes first: what else a later one holds need not look like anything known here.
   g.format = f.u32("format");
-  for (const Json& feature : f.array("features", 64)) {
-    if (!feature.is_string()) return Error(Code::corrupt, "GENESIS: a feature is not a text");
-    g.features.push_back(feature.get<std::string>());
-  }
   UNBROKEN_DO(f.end());
   if (g.format != 1)
     return Error(
         Code::unsupported,
         fmt::format("the run has format {}, this version reads format 1: use a newer unbroken", g.format));
+  g.run = f.text("run", kWordBytes);
+  for (const Json& feature : f.array("features", 64)) {
+    if (!feature.is_string()) return Error(Code::corrupt, "GENESIS: a feature is not a text");
+    g.features.push_back(feature.get<std::string>());
+  }
+  UNBROKEN_DO(f.end());
   if (!g.features.empty())
     return Error(
         Code::unsupported,
@@ -123,8 +160,14 @@ Result<Fact> open_from(const Json& body) {
   o.life = f.nonce("life");
   const Json& resume = f.any("resume");
   Fields w(f.object("owner"), "OPEN owner");
-  o.owner = {w.text("job", 256), w.text("host", 256),  w.text("boot", 64), w.u64("pid_namespace"),
-             w.u64("pid"),       w.u64("start_ticks"), w.u64("device"),    w.u64("inode")};
+  o.owner = {w.text("job", kNameBytes),
+             w.text("host", kNameBytes),
+             w.text("boot", kWordBytes),
+             w.u64("pid_namespace"),
+             w.u64("pid"),
+             w.u64("start_ticks"),
+             w.u64("device"),
+             w.u64("inode")};
   UNBROKEN_DO(f.end());
   UNBROKEN_DO(w.end());
   if (!resume.is_null()) {
@@ -140,8 +183,8 @@ Result<Fact> commit_from(const Json& body) {
   c.manifest = f.sha256("manifest");
   c.manifest_bytes = f.u64("manifest_bytes");
   c.state_bytes = f.u64("state_bytes");
-  c.health = f.text("health", 64);
-  c.tier = f.text("tier", 64);
+  c.health = f.text("health", kWordBytes);
+  c.tier = f.text("tier", kWordBytes);
   const Json& metrics = f.object("metrics");
   UNBROKEN_DO(f.end());
   UNBROKEN_TRY(c.save, save_of(body));
@@ -154,11 +197,11 @@ Result<Fact> commit_from(const Json& body) {
 Result<Fact> quarantine_from(const Json& body) {
   Fields f(body, "QUARANTINE");
   Quarantine q;
-  q.tier = f.text("tier", 64);
-  q.object = f.text("object", 512);
-  q.expected = f.text("expected", 512);
-  q.seen = f.text("seen", 512);
-  q.host = f.text("host", 256);
+  q.tier = f.text("tier", kWordBytes);
+  q.object = f.text("object", kNameBytes);
+  q.expected = f.text("expected", kNameBytes);
+  q.seen = f.text("seen", kNameBytes);
+  q.host = f.text("host", kNameBytes);
   q.life = f.nonce("life");
   UNBROKEN_DO(f.end());
   UNBROKEN_TRY(q.save, save_of(body));
@@ -176,9 +219,6 @@ Result<Fact> deleted_from(const Json& body) {
   return Fact(std::move(d));
 }
 
-/// Types of the protocol that a later version writes and this one can safely read past.
-constexpr std::string_view kReservedTypes[] = {"SUMMARY", "PROMOTED", "SEAL", "TAG", "UNTAG"};
-
 Result<Fact> fact_from(const std::string& type, bool is_critical, const Json& body) {
   if (type == "GENESIS") return genesis_from(body);
   if (type == "OPEN") return open_from(body);
@@ -189,6 +229,7 @@ Result<Fact> fact_from(const std::string& type, bool is_critical, const Json& bo
   if (type == "POLICY") {
     const Policy p{f.u32("keep_last"), f.u32("verified_min")};
     UNBROKEN_DO(f.end());
+    if (p.keep_last == 0 || p.verified_min == 0) return Error(Code::corrupt, "POLICY counts from 1");
     return Fact(p);
   }
   if (type == "VOID") {
@@ -202,12 +243,12 @@ Result<Fact> fact_from(const std::string& type, bool is_critical, const Json& bo
     UNBROKEN_TRY(const SaveId save, save_of(body));
     if (type == "INTENT") return Fact(Intent{save});
     if (type == "ABORT") {
-      Abort a{save, f.text("why", 1024)};
+      Abort a{save, f.text("why", kWhyBytes)};
       UNBROKEN_DO(f.end());
       return Fact(std::move(a));
     }
     if (type == "VERIFIED") {
-      Verified v{save, f.text("tier", 64)};
+      Verified v{save, f.text("tier", kWordBytes), f.text("host", kNameBytes)};
       UNBROKEN_DO(f.end());
       return Fact(std::move(v));
     }
@@ -215,9 +256,7 @@ Result<Fact> fact_from(const std::string& type, bool is_critical, const Json& bo
     UNBROKEN_DO(f.end());
     return type == "PIN" ? Fact(Pin{save, pin}) : Fact(Unpin{save, pin});
   }
-  bool is_known = false;
-  for (const std::string_view reserved : kReservedTypes) is_known = is_known || type == reserved;
-  if (is_critical && !is_known)
+  if (is_critical && type != "SEAL")
     return Error(Code::unsupported,
                  fmt::format("record type {} is critical and not known here: use a newer unbroken", type));
   return Fact(Reserved{type, is_critical, body});
@@ -258,30 +297,59 @@ Result<EncodedRecord> encode_record(const Record& record) {
     return Error(Code::bad_argument,
                  fmt::format("a {} record of {} bytes: at most {} are written", type_of(record.fact),
                              out.bytes.size(), kRecordBytesWritten));
-  out.digest = sha256(as_bytes(std::string_view(out.bytes).substr(0, out.bytes.find('\n'))));
+  // A slot is for ever: a record that cannot be read back would end the journal.
+  auto back = decode_record(out.bytes);
+  if (!back.ok() || back.value().record.fact.index() != record.fact.index())
+    return Error(Code::bad_argument,
+                 fmt::format("a {} record that could not be read back: {}", type_of(record.fact),
+                             back.ok() ? "another type" : back.error().what()));
+  out.digest = back.value().digest;
+  out.record = std::move(back).value().record;
   return out;
 }
 
 Result<DecodedRecord> decode_record(std::string_view bytes) {
+  if (bytes.size() > kRecordBytesRead)
+    return Error(Code::corrupt,
+                 fmt::format("{} bytes: a record has at most {}", bytes.size(), kRecordBytesRead));
   UNBROKEN_TRY(Sealed sealed,
                open_sealed_twice(bytes, {.bytes = kRecordBytesRead, .depth = 16, .nodes = 8192}));
   Fields f(sealed.value, "record");
-  DecodedRecord out;
-  if (f.text("magic", 64) != kMagic) f.fail("wrong magic");
-  const std::string type = f.text("type", 64);
+  const std::string magic = f.text("magic", kWordBytes);
+  if (magic != kMagic && magic.starts_with(kMagicStem))
+    return Error(
+        Code::unsupported,
+        fmt::format("it is of version \"{}\", this one reads \"{}\": use a newer unbroken", magic, kMagic));
+  if (magic != kMagic) f.fail("wrong magic");
+  const std::string type = f.text("type", kWordBytes);
   const bool is_critical = f.boolean("critical");
+  DecodedRecord out;
   out.record.slot = f.u64("slot");
   out.record.writer = f.nonce("writer");
   out.record.previous = f.sha256("previous");
   const Json& at = f.any("at");
   const Json& body = f.object("body");
   UNBROKEN_DO(f.end());
-  if (!at.is_number_integer()) return Error(Code::corrupt, "record: \"at\" is not a time");
+  if (!at.is_number_integer() || (at.is_number_unsigned() && at.get<std::uint64_t>() > INT64_MAX))
+    return Error(Code::corrupt, "record: \"at\" is not a time");
   out.record.at_unix_ms = at.get<std::int64_t>();
   UNBROKEN_TRY(out.record.fact, fact_from(type, is_critical, body));
   out.digest = sealed.digest;
   out.is_repaired = sealed.is_repaired;
   return out;
+}
+
+std::size_t keep_metrics_that_fit(Commit& commit) {
+  std::size_t bytes = 2, dropped = 0;
+  for (auto it = commit.metrics.begin(); it != commit.metrics.end();) {
+    const Json entry = {{it->first, metric_to_json(it->second)}};
+    const auto text = canonical_json(entry);
+    const bool is_kept = text.ok() && bytes + text.value().size() <= kMetricsBytes;
+    if (is_kept) bytes += text.value().size();
+    dropped += is_kept ? 0 : 1;
+    it = is_kept ? std::next(it) : commit.metrics.erase(it);
+  }
+  return dropped;
 }
 
 }  // namespace unbroken

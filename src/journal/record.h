@@ -4,7 +4,8 @@
 //
 // A record's file holds its canonical JSON twice, each copy closed by a SHA-256 line
 // (docs/format/journal.md); writers stay below 4 KiB, readers accept 64 KiB. A type that this version does
-// not know is refused when it is marked critical, else skipped but kept in the chain.
+// not know is refused when it is marked critical, else skipped but kept in the chain. Nothing is written that
+// this version could not read back.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -44,14 +45,17 @@ struct Open {
   Owner owner;
 };
 
+/// The tier that is the run's own storage: the only one that this version writes.
+inline constexpr std::string_view kRunTier = "run";
+
 struct Commit {
   SaveId save;
   Sha256 manifest;
   std::uint64_t manifest_bytes = 0;
-  std::uint64_t state_bytes = 0;  ///< of all shards
-  std::map<std::string, double> metrics;
-  std::string health = "ok";  ///< "ok" or "non-finite"
-  std::string tier = "run";   ///< the tier that holds the bytes
+  std::uint64_t state_bytes = 0;          ///< of all shards
+  std::map<std::string, double> metrics;  ///< see keep_metrics_that_fit
+  std::string health = "ok";              ///< "ok" or "non-finite"
+  std::string tier = "run";               ///< the tier that holds the bytes
 };
 struct Abort {
   SaveId save;
@@ -72,17 +76,20 @@ struct Unpin {
   SaveId save;
   Nonce pin;
 };
-/// Damage, with evidence.
+/// Damage, with evidence. The texts are for people: what is not UTF-8 or too long is replaced or cut.
 struct Quarantine {
   SaveId save;
   std::string tier = "run", object, expected, seen, host;
   Nonce life;
 };
+/// Read back whole. From another host than the one that found damage, it lifts a quarantine (rule R8).
 struct Verified {
   SaveId save;
   std::string tier = "run";
+  std::string host = {};
 };
-/// Retention that was asked for: kept in the journal so that every program applies the same.
+/// Retention that was asked for: kept in the journal so that every program applies the same. Both count from
+/// 1.
 struct Policy {
   std::uint32_t keep_last = 3, verified_min = 2;
 };
@@ -91,7 +98,7 @@ struct Void {
   std::uint64_t slot = 0;
   Sha256 seen;
 };
-/// A type this version reads past: SUMMARY, PROMOTED, SEAL, TAG ... or one of a later version.
+/// A type this version reads past: SEAL, or one of a later version that is not critical.
 struct Reserved {
   std::string type;
   bool is_critical = false;
@@ -119,8 +126,9 @@ std::string_view type_of(const Fact& fact);
 struct EncodedRecord {
   std::string bytes;
   Sha256 digest;
+  Record record;  ///< as it reads back: texts for people may have been cut
 };
-/// Errors: bad_argument (over 4 KiB, or text that is not UTF-8).
+/// Errors: bad_argument (over 4 KiB, or not what decode_record would accept).
 Result<EncodedRecord> encode_record(const Record& record);
 
 struct DecodedRecord {
@@ -128,7 +136,12 @@ struct DecodedRecord {
   Sha256 digest;
   bool is_repaired = false;
 };
-/// Errors: corrupt (magic, seal, shape, length), unsupported (unknown critical type or feature).
+/// Errors: corrupt (magic, seal, shape, length), unsupported (a later version: unknown critical type, format
+/// or feature).
 Result<DecodedRecord> decode_record(std::string_view bytes);
+
+/// A COMMIT has room for some metrics only: drops those that do not fit, the first of the alphabet stay, and
+/// says how many it dropped.
+std::size_t keep_metrics_that_fit(Commit& commit);
 
 }  // namespace unbroken

@@ -7,15 +7,15 @@
 
 namespace unbroken {
 
-/// Why a checkpoint stays, as `ls --json` prints it: "last", "verified", "resume", "pin". Empty: it may be
-/// condemned.
+/// What keeps a checkpoint, as `ls --json` prints it: "last" (fewer than keep_last newer ones), "verified"
+/// (too few verified ones would be left), "resume", "pin". Empty: it may be condemned, or is.
 std::vector<std::string> kept_by(const History& history, const SaveId& save);
 
 /// The oldest checkpoint for which INTENT may be appended on exactly this prefix; nullopt: none.
 /// R7: no live pin; not the resume point of the newest OPEN while that attempt has no COMMIT; at least
 /// keep_last good ones on the lineage newer than it; and after it is gone at least verified_min good ones
-/// that are verified. A save with non-finite parameters does not count. Quarantined and abandoned ones obey
-/// the same counts.
+/// that are verified. A save with non-finite parameters, or one on another tier than the run's own storage,
+/// does not count. Quarantined and abandoned ones obey the same counts.
 std::optional<SaveId> next_victim(const History& history);
 
 /// May `save` be condemned on this prefix?

@@ -22,56 +22,59 @@ Action Follow::ask() const {
 }
 
 Result<Follow::Step> Follow::on(const std::optional<std::string>& bytes) {
-  const std::uint64_t slot = history_.next_slot();
-  const auto refuse = [&](std::string_view why) {
-    return Error(
-               Code::journal_unreadable,
-               fmt::format("journal slot {} is there but does not check out ({}): {}", slot, junk_why_, why))
-        .next("unbroken verify DIR");
-  };
-  if (state_ == State::looking_for_void) {
-    if (!bytes) return refuse("nothing may be appended after it");
-    auto after = decode_record(*bytes);
-    const auto* v = after.ok() ? std::get_if<Void>(&after.value().record.fact) : nullptr;
-    if (v == nullptr || v->slot != slot || v->seen != sha256(as_bytes(junk_)) ||
-        after.value().record.previous != history_.head())
-      return refuse("the slot after it does not declare it void");
-    history_.skip_void(slot, v->seen);
-    state_ = State::reading;
-    UNBROKEN_DO(history_.apply(after.value().record, after.value().digest));
-    return Step::more;
-  }
+  if (state_ == State::looking_for_void) return on_void(bytes);
   if (!bytes) {
-    if (state_ == State::reading_again) state_ = State::reading;
+    state_ = State::reading;
     return Step::head;
   }
+  const std::uint64_t slot = history_.next_slot();
   auto decoded = decode_record(*bytes);
   if (decoded.is(Code::unsupported))
     return std::move(decoded).error().with(fmt::format("journal slot {}", slot));
-  if (!decoded.ok()) return junk(*bytes, decoded.error());
-  if (decoded.value().record.slot != slot)
-    return junk(*bytes, Error(Code::corrupt, "it belongs to another slot"));
-  state_ = State::reading;
-  rereads_ = 0;
+  if (!decoded.ok()) return on_junk(*bytes, decoded.error().what());
+  if (decoded.value().record.slot != slot) return on_junk(*bytes, "it belongs to another slot");
   if (decoded.value().record.previous != history_.head()) {
     is_chain_broken_ = true;
     return Error(Code::journal_unreadable,
-                 fmt::format("journal slot {} does not follow slot {}", slot, slot == 0 ? 0 : slot - 1))
+                 fmt::format("journal slot {} does not continue the records before it", slot))
         .next("unbroken verify DIR");
   }
-  if (decoded.value().is_repaired) repaired_.push_back(slot);
-  UNBROKEN_DO(history_.apply(decoded.value().record, decoded.value().digest));
+  return fold(decoded.value());
+}
+
+Result<Follow::Step> Follow::on_junk(const std::string& bytes, const std::string& why) {
+  constexpr int kRereadsMax = 3;
+  const bool is_second_look = state_ == State::reading_again;
+  rereads_ = is_second_look ? rereads_ + 1 : 0;
+  const bool is_certain = is_second_look && (bytes == junk_ || rereads_ == kRereadsMax);
+  state_ = is_certain ? State::looking_for_void : State::reading_again;
+  junk_ = bytes;
+  junk_why_ = why;
   return Step::more;
 }
 
-Result<Follow::Step> Follow::junk(const std::string& bytes, const Error& why) {
-  if (state_ == State::reading_again && (bytes == junk_ || ++rereads_ >= 3)) {
-    state_ = State::looking_for_void;
-    return Step::more;
-  }
-  state_ = State::reading_again;
-  junk_ = bytes;
-  junk_why_ = why.what();
+Result<Follow::Step> Follow::on_void(const std::optional<std::string>& bytes) {
+  const Void due{history_.next_slot(), sha256(as_bytes(junk_))};
+  const auto refuse = [&](std::string_view why) {
+    return Error(Code::journal_unreadable,
+                 fmt::format("journal slot {} is there but does not check out ({}), and {}", due.slot,
+                             junk_why_, why))
+        .next("unbroken verify DIR");
+  };
+  if (!bytes) return refuse("no later slot declares it void");
+  auto after = decode_record(*bytes);
+  const auto* v = after.ok() ? std::get_if<Void>(&after.value().record.fact) : nullptr;
+  if (v == nullptr || v->slot != due.slot || v->seen != due.seen ||
+      after.value().record.slot != due.slot + 1 || after.value().record.previous != history_.head())
+    return refuse("the slot after it does not declare it void");
+  history_.skip_void(due.slot, due.seen);
+  return fold(after.value());
+}
+
+Result<Follow::Step> Follow::fold(const DecodedRecord& decoded) {
+  state_ = State::reading;
+  if (decoded.is_repaired) repaired_.push_back(decoded.record.slot);
+  UNBROKEN_DO(history_.apply(decoded.record, decoded.digest));
   return Step::more;
 }
 

@@ -18,8 +18,8 @@ std::string slot_key(std::uint64_t slot);
 /// The slot that a name directly below journal/ stands for; nullopt for any other name.
 std::optional<std::uint64_t> slot_from_name(std::string_view name);
 
-/// Follows the journal forward, one slot at a time. Junk is read again once, then looked up in the slot
-/// after: a VOID there skips it, anything else refuses.
+/// Follows the journal forward, one slot at a time. Junk is read again (until two looks agree, three times at
+/// most), then looked up in the slot after: a VOID there skips it, anything else refuses (rule R13).
 class Follow {
  public:
   explicit Follow(History history) : history_(std::move(history)) {}
@@ -31,17 +31,19 @@ class Follow {
   Result<Step> on(const std::optional<std::string>& bytes);
   bool is_chain_broken() const { return is_chain_broken_; }
   const History& history() const { return history_; }
+  History take() { return std::move(history_); }
   const std::vector<std::uint64_t>& repaired() const { return repaired_; }
 
  private:
   enum class State : std::uint8_t { reading, reading_again, looking_for_void };
-  Result<Step> junk(const std::string& bytes, const Error& why);
+  Result<Step> on_void(const std::optional<std::string>& bytes);
+  Result<Step> on_junk(const std::string& bytes, const std::string& why);
+  Result<Step> fold(const DecodedRecord& decoded);
 
   History history_;
   State state_ = State::reading;
-  std::string junk_;
+  std::string junk_, junk_why_;
   int rereads_ = 0;
-  std::string junk_why_;
   bool is_chain_broken_ = false;
   std::vector<std::uint64_t> repaired_;
 };
