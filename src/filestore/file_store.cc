@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <span>
 #include <utility>
 
 #include "base/ids.h"
 #include "base/mutant.h"
 #include "base/point.h"
+#include "filestore/file_object.h"
 
 namespace unbroken {
 namespace {
@@ -34,10 +34,6 @@ std::string_view parent_of(std::string_view path) {
 
 std::string join(std::string_view folder, std::string_view name) {
   return folder.empty() ? std::string(name) : fmt::format("{}/{}", folder, name);
-}
-
-Error with_key(Error error, std::string_view doing, std::string_view key) {
-  return std::move(error).with(fmt::format("{} {}", doing, key));
 }
 
 /// Ok also where the thing is gone already.
@@ -64,131 +60,6 @@ Result<> write_whole(Fs& fs, FileId file, Bytes data) {
     return Error(Code::bug, "a write was settled without an answer");
   return std::move(outcome->result);
 }
-
-/// One object being written. Shared by the writer and by every write in flight, so that an abandoned file is
-/// closed and removed only after the last of them.
-class OpenObject {
- public:
-  OpenObject(Fs& fs, FileId file, std::string key, std::uint64_t bytes)
-      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes) {}
-  ~OpenObject() {
-    if (!is_closed_) static_cast<void>(fs_.close(file_).ok());
-    if (!is_finished_) static_cast<void>(fs_.unlink(key_).ok());
-  }
-  OpenObject(const OpenObject&) = delete;
-  OpenObject& operator=(const OpenObject&) = delete;
-
-  Fs& fs() const { return fs_; }
-  FileId file() const { return file_; }
-  const std::string& key() const { return key_; }
-  std::uint64_t bytes() const { return bytes_; }
-
-  void begin_write() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
-  void end_write(bool is_ok) {
-    if (!is_ok) has_failed_.store(true, std::memory_order_relaxed);
-    in_flight_.fetch_sub(1, std::memory_order_release);
-  }
-  bool is_idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
-  bool has_failed() const { return has_failed_.load(std::memory_order_relaxed); }
-
-  Result<> close() {
-    is_closed_ = true;
-    return fs_.close(file_);
-  }
-  bool is_closed() const { return is_closed_; }
-  void finished() { is_finished_ = true; }
-
- private:
-  Fs& fs_;
-  const FileId file_;
-  const std::string key_;
-  const std::uint64_t bytes_;
-  std::atomic<std::uint64_t> in_flight_ = 0;
-  std::atomic<bool> has_failed_ = false;
-  bool is_closed_ = false;
-  bool is_finished_ = false;
-};
-
-using Check = std::function<Result<>(const Deadline&)>;
-
-class FileWriter final : public ObjectWriter {
- public:
-  FileWriter(std::shared_ptr<OpenObject> object, Check check)
-      : object_(std::move(object)), check_(std::move(check)) {}
-
-  void write(std::uint64_t offset, BufferRef data, Completion done) override {
-    const std::uint64_t count = data.bytes().size();
-    if (!object_) return done(Error(Code::bug, "write after finish"));
-    if (offset > object_->bytes() || count > object_->bytes() - offset)
-      return done(Error(Code::bad_argument, fmt::format("write {}: {} bytes at {} do not fit into {}",
-                                                        object_->key(), count, offset, object_->bytes())));
-    object_->begin_write();
-    Fs& fs = object_->fs();
-    const FileId file = object_->file();
-    fs.write_at(file, offset, std::move(data), [object = object_, done = std::move(done)](Result<> result) {
-      object->end_write(result.ok());
-      if (result.ok()) return done(Done{});
-      done(with_key(std::move(result).error(), "write", object->key()));
-    });
-  }
-
-  Result<> finish(const Deadline& by) override {
-    if (!object_) return Error(Code::bug, "finish called twice");
-    // Whatever happens below, the object is over: a second try takes a new name.
-    const std::shared_ptr<OpenObject> object = std::move(object_);
-    if (auto done = finish_object(*object, by); !done.ok())
-      return with_key(std::move(done).error(), "finish", object->key());
-    return Done{};
-  }
-
- private:
-  Result<> finish_object(OpenObject& object, const Deadline& by) const {
-    UNBROKEN_DO(check_(by));
-    object.fs().settle(object.file());
-    if (!object.is_idle()) return Error(Code::bug, "a write was settled without an answer");
-    if (object.has_failed()) return Error(Code::unavailable, "a write had failed");
-    UNBROKEN_DO(check_(by));
-    UNBROKEN_TRY(const std::uint64_t size, object.fs().size(object.file()));
-    if (size != object.bytes())
-      return Error(Code::bug, fmt::format("the file has {} bytes of {}", size, object.bytes()));
-    UNBROKEN_DO(check_(by));
-    UNBROKEN_POINT("filestore.before_sync");
-    UNBROKEN_DO(object.fs().sync(object.file()));
-    UNBROKEN_DO(object.close());
-    object.finished();
-    UNBROKEN_POINT("filestore.after_sync");
-    return Done{};
-  }
-
-  std::shared_ptr<OpenObject> object_;
-  Check check_;
-};
-
-class FileReader final : public ObjectReader {
- public:
-  FileReader(const Fs& fs, FileId file, std::string key, std::uint64_t bytes)
-      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes) {}
-  ~FileReader() override { static_cast<void>(fs_.close(file_).ok()); }
-  FileReader(const FileReader&) = delete;
-  FileReader& operator=(const FileReader&) = delete;
-
-  std::uint64_t bytes() const override { return bytes_; }
-  Result<> read(std::uint64_t offset, MutableBytes into) const override {
-    if (into.empty()) return Done{};
-    auto got = fs_.read_at(file_, offset, into);
-    if (!got.ok()) return with_key(std::move(got).error(), "read", key_);
-    if (got.value() != into.size())
-      return Error(Code::corrupt, fmt::format("read {}: ends after {} bytes, {} wanted at {}", key_,
-                                              offset + got.value(), into.size(), offset));
-    return Done{};
-  }
-
- private:
-  const Fs& fs_;
-  const FileId file_;
-  const std::string key_;
-  const std::uint64_t bytes_;
-};
 
 }  // namespace
 
@@ -217,9 +88,7 @@ StoreIdentity FileStore::identity() const {
 }
 
 Result<> FileStore::check(const Deadline& by) const {
-  if (by.stop.stop_requested()) return Error(Code::stopped, "stopped by the caller");
-  if (clock_.now() >= by.at) return Error(Code::late, "the deadline has passed");
-  return Done{};
+  return check_deadline(clock_, by);
 }
 
 std::string FileStore::temporary_name(std::string_view key) {
@@ -289,10 +158,16 @@ Result<Created> FileStore::publish(const std::string& temporary, std::string_vie
   auto linked = fs_.link(temporary, key);
   if (linked.ok() && linked.value() == Created::created) return linked;
   // A network file system may have lost the answer, or answered a request of ours that it carried out twice:
-  // the temporary name is ours alone, so a second link is the one we asked for (open(2), O_EXCL).
-  const auto info = fs_.info(temporary);
-  if (info.ok() && info.value().links == 2) return Created::created;
+  // the temporary file is ours alone, so where the name stands for it, the name is ours (open(2), O_EXCL).
+  // Its count of links alone would also count those of a program that copies the directory by links.
+  if (is_name_of(key, temporary)) return Created::created;
   return linked;
+}
+
+bool FileStore::is_name_of(std::string_view key, std::string_view temporary) const {
+  const auto ours = fs_.info(temporary), named = fs_.info(key);
+  return ours.ok() && named.ok() && ours.value().links > 1 && ours.value().inode == named.value().inode &&
+         ours.value().device == named.value().device;
 }
 
 Result<Created> FileStore::create(std::string_view key, Bytes data, const Deadline& by) {
@@ -318,9 +193,7 @@ Result<std::unique_ptr<ObjectWriter>> FileStore::open_writer(std::string_view ke
   std::string path(key);
   auto file = create_file(path, key, by);
   if (!file.ok()) return with_key(std::move(file).error(), "create", key);
-  auto object = std::make_shared<OpenObject>(fs_, file.value(), std::move(path), bytes);
-  return std::unique_ptr<ObjectWriter>(std::make_unique<FileWriter>(
-      std::move(object), [this](const Deadline& deadline) { return check(deadline); }));
+  return make_file_writer(fs_, clock_, file.value(), std::move(path), bytes);
 }
 
 Result<std::unique_ptr<ObjectReader>> FileStore::open_reader(std::string_view key, const Deadline& by) const {
@@ -333,8 +206,7 @@ Result<std::unique_ptr<ObjectReader>> FileStore::open_reader(std::string_view ke
     static_cast<void>(fs_.close(file.value()).ok());
     return with_key(std::move(size).error(), "open", key);
   }
-  return std::unique_ptr<ObjectReader>(
-      std::make_unique<FileReader>(fs_, file.value(), std::string(key), size.value()));
+  return make_file_reader(fs_, file.value(), std::string(key), size.value());
 }
 
 Result<std::string> FileStore::get(std::string_view key, std::uint64_t bytes_max, const Deadline& by) const {

@@ -68,6 +68,7 @@ class FileStore final : public Store {
   void forget_durable(std::string_view folder);
   Result<> make_parents(std::string_view key, const Deadline& by);
   Result<std::string> write_temporary(std::string_view key, Bytes data, bool is_durable, const Deadline& by);
+  bool is_name_of(std::string_view key, std::string_view temporary) const;
   Result<Created> publish(const std::string& temporary, std::string_view key);
   void discard(std::string_view path);
   Result<> sync_above(std::string_view folder, const Deadline& by);

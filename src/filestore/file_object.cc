@@ -1,0 +1,161 @@
+#include "filestore/file_object.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "base/point.h"
+
+namespace unbroken {
+
+Error with_key(Error error, std::string_view doing, std::string_view key) {
+  return std::move(error).with(fmt::format("{} {}", doing, key));
+}
+
+Result<> check_deadline(const Clock& clock, const Deadline& by) {
+  if (by.stop.stop_requested()) return Error(Code::stopped, "stopped by the caller");
+  if (clock.now() >= by.at) return Error(Code::late, "the deadline has passed");
+  return Done{};
+}
+
+namespace {
+
+/// One object being written. Shared by the writer and by every write in flight, so that an abandoned file is
+/// closed and removed only after the last of them.
+class OpenObject {
+ public:
+  OpenObject(Fs& fs, FileId file, std::string key, std::uint64_t bytes)
+      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes) {}
+  ~OpenObject() {
+    if (!is_closed_) static_cast<void>(fs_.close(file_).ok());
+    if (!is_finished_) static_cast<void>(fs_.unlink(key_).ok());
+  }
+  OpenObject(const OpenObject&) = delete;
+  OpenObject& operator=(const OpenObject&) = delete;
+
+  Fs& fs() const { return fs_; }
+  FileId file() const { return file_; }
+  const std::string& key() const { return key_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+  void begin_write() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
+  void end_write(const Result<>& result) {
+    if (!result.ok()) failure_.store(result.error().code(), std::memory_order_relaxed);
+    in_flight_.fetch_sub(1, std::memory_order_release);
+  }
+  bool is_idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+  /// Of one of the writes that failed.
+  std::optional<Code> failure() const { return failure_.load(std::memory_order_relaxed); }
+
+  Result<> close() {
+    is_closed_ = true;
+    return fs_.close(file_);
+  }
+  bool is_closed() const { return is_closed_; }
+  void finished() { is_finished_ = true; }
+
+ private:
+  Fs& fs_;
+  const FileId file_;
+  const std::string key_;
+  const std::uint64_t bytes_;
+  std::atomic<std::uint64_t> in_flight_ = 0;
+  std::atomic<std::optional<Code>> failure_{std::nullopt};
+  bool is_closed_ = false;
+  bool is_finished_ = false;
+};
+
+class FileWriter final : public ObjectWriter {
+ public:
+  FileWriter(std::shared_ptr<OpenObject> object, const Clock& clock)
+      : object_(std::move(object)), clock_(clock) {}
+
+  void write(std::uint64_t offset, BufferRef data, Completion done) override {
+    const std::uint64_t count = data.bytes().size();
+    if (!object_) return done(Error(Code::bug, "write after finish"));
+    if (offset > object_->bytes() || count > object_->bytes() - offset)
+      return done(Error(Code::bad_argument, fmt::format("write {}: {} bytes at {} do not fit into {}",
+                                                        object_->key(), count, offset, object_->bytes())));
+    object_->begin_write();
+    Fs& fs = object_->fs();
+    const FileId file = object_->file();
+    fs.write_at(file, offset, std::move(data), [object = object_, done = std::move(done)](Result<> result) {
+      object->end_write(result);
+      if (result.ok()) return done(Done{});
+      done(with_key(std::move(result).error(), "write", object->key()));
+    });
+  }
+
+  Result<> finish(const Deadline& by) override {
+    if (!object_) return Error(Code::bug, "finish called twice");
+    // Whatever happens below, the object is over: a second try takes a new name.
+    const std::shared_ptr<OpenObject> object = std::move(object_);
+    if (auto done = finish_object(*object, by); !done.ok())
+      return with_key(std::move(done).error(), "finish", object->key());
+    return Done{};
+  }
+
+ private:
+  Result<> finish_object(OpenObject& object, const Deadline& by) const {
+    UNBROKEN_DO(check_deadline(clock_, by));
+    object.fs().settle(object.file());
+    if (!object.is_idle()) return Error(Code::bug, "a write was settled without an answer");
+    if (const auto code = object.failure()) return Error(*code, "one of its writes has failed");
+    UNBROKEN_DO(check_deadline(clock_, by));
+    UNBROKEN_TRY(const std::uint64_t size, object.fs().size(object.file()));
+    if (size != object.bytes())
+      return Error(Code::bug, fmt::format("the file has {} bytes of {}", size, object.bytes()));
+    UNBROKEN_DO(check_deadline(clock_, by));
+    UNBROKEN_POINT("filestore.before_sync");
+    UNBROKEN_DO(object.fs().sync(object.file()));
+    UNBROKEN_DO(object.close());
+    object.finished();
+    UNBROKEN_POINT("filestore.after_sync");
+    return Done{};
+  }
+
+  std::shared_ptr<OpenObject> object_;
+  const Clock& clock_;
+};
+
+class FileReader final : public ObjectReader {
+ public:
+  FileReader(const Fs& fs, FileId file, std::string key, std::uint64_t bytes)
+      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes) {}
+  ~FileReader() override { static_cast<void>(fs_.close(file_).ok()); }
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
+
+  std::uint64_t bytes() const override { return bytes_; }
+  Result<> read(std::uint64_t offset, MutableBytes into) const override {
+    if (into.empty()) return Done{};
+    auto got = fs_.read_at(file_, offset, into);
+    if (!got.ok()) return with_key(std::move(got).error(), "read", key_);
+    if (got.value() != into.size())
+      return Error(Code::corrupt, fmt::format("read {}: ends after {} bytes, {} wanted at {}", key_,
+                                              offset + got.value(), into.size(), offset));
+    return Done{};
+  }
+
+ private:
+  const Fs& fs_;
+  const FileId file_;
+  const std::string key_;
+  const std::uint64_t bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectWriter> make_file_writer(Fs& fs, const Clock& clock, FileId file, std::string key,
+                                               std::uint64_t bytes) {
+  return std::make_unique<FileWriter>(std::make_shared<OpenObject>(fs, file, std::move(key), bytes), clock);
+}
+
+std::unique_ptr<ObjectReader> make_file_reader(const Fs& fs, FileId file, std::string key,
+                                               std::uint64_t bytes) {
+  return std::make_unique<FileReader>(fs, file, std::move(key), bytes);
+}
+
+}  // namespace unbroken
