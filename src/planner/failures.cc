@@ -47,7 +47,7 @@ Failure FailureSource::next() {
   }
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-    const Clock clock = heap_.back();
+    const Due clock = heap_.back();
     heap_.pop_back();
     if (clock.at_s != due_s_[clock.node]) continue;
     const bool is_group = law_.correlated > 0 && random_.uniform() < law_.correlated;

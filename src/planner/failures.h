@@ -36,10 +36,10 @@ class FailureSource {
   Failure next();
 
  private:
-  struct Clock {
+  struct Due {
     double at_s;
     std::uint32_t node;
-    bool operator>(const Clock& other) const {
+    bool operator>(const Due& other) const {
       return at_s > other.at_s || (at_s == other.at_s && node > other.node);
     }
   };
@@ -52,7 +52,7 @@ class FailureSource {
   double node_mtbf_s_;
   double scale_s_ = 0;
   std::vector<double> due_s_;  ///< by node; a clock in the heap that says otherwise is stale
-  std::vector<Clock> heap_;
+  std::vector<Due> heap_;
   std::size_t trace_index_ = 0;
 };
 

@@ -1,3 +1,4 @@
+// A plan as JSON (the keys of the reference) and as text for people.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// When to save: the interval of each tier, held by the storage and by what was promised.
 #include <fmt/format.h>
 
 #include <algorithm>

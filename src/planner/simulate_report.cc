@@ -1,3 +1,4 @@
+// Many seeds of a simulation put together, as JSON and as text; and the trace that one may follow.
 #include <fmt/format.h>
 
 #include <charconv>
