@@ -145,7 +145,7 @@ TEST_F(FileOrder, FinishWaitsForWritesInFlight) {
   fs_.is_deferred = true;
   auto writer = store_.open_writer("data/shard", 4, by_).value();
   int answers = 0;
-  for (const std::uint64_t offset : {2, 0})
+  for (const std::uint64_t offset : {2UL, 0UL})
     writer->write(offset, BufferRef::of("xy"), [&](Result<> result) { answers += result.ok() ? 1 : 0; });
   EXPECT_EQ(answers, 0);
   ASSERT_TRUE(writer->finish(by_).ok());
