@@ -14,10 +14,11 @@ import weakref
 from unbroken import _native, options
 from unbroken._native import call
 from unbroken.attached import Attached, Loader, unread_names
-from unbroken.errors import Error, Interrupted, Misconfigured, StateMismatch, comes_later, say
+from unbroken.errors import Interrupted, Misconfigured, StateMismatch, comes_later, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
 from unbroken.names import canonical, segment_of_node
+from unbroken.saver import Saver
 from unbroken.saving import Saving
 from unbroken.signals import StopSignal
 from unbroken.tree import flatten, tensor_name
@@ -53,13 +54,12 @@ class Run:
         self._stop = StopSignal()
         self._loader: Loader | None = None  # gives late attaches their part, until the first completed step
         self._feeds: list[Feed] = []
-        self._deferred: list[tuple[Saving, bool]] = []  # saves asked for within a body, and whether to wait
+        self._saver = Saver(self._session, self._attached, on_save_error == "raise")
         self._step = 0
         self._has_label = False  # `_step` names a state that was completed or restored
         self._has_completed = False
         self._is_restored = self._in_body = self._is_broken = self._is_closed = self._is_inert = False
         self._micro = 0  # calls of step(accumulate=N) since the last boundary
-        self._last: Saving | None = None  # taken last
         _open.add(self)
 
     # -- what a user looks at
@@ -266,7 +266,7 @@ class Run:
         metrics = self._note_metrics()
         capture = None
         if self._session.wants_tap():
-            capture = self._capture()
+            capture = self._saver.capture()
             scalars = [
                 (name, canonical(node))
                 for root, tree in capture.tree
@@ -276,7 +276,7 @@ class Run:
             call(self._session.tap, self._step, read(metrics), capture.tensors, scalars)
         kind = self._why_save(is_last, is_first)
         if kind is not None:
-            self._save_now(kind, read(metrics), capture)
+            self._saver.at_boundary(self._step, kind, read(metrics), capture)
         self._say_messages()
         if self._stop.is_set:
             self._interrupt()
@@ -311,56 +311,18 @@ class Run:
             return "last"
         if self._stop.is_set:
             return "emergency"
-        if self._deferred:
+        if self._saver.is_asked:
             return "explicit"
         if is_first:
             return "first"
         return "due" if call(self._session.is_due, self._step) else None
 
-    def _save_now(self, kind, metrics, capture=None) -> None:
-        deferred, self._deferred = self._deferred, []
-        if kind == "emergency":
-            deferred = [(saving, False) for saving, _ in deferred]
-        saving = deferred[0][0] if deferred else Saving()
-        self._last = saving
-        try:
-            self._take(saving, kind, metrics, capture)
-            if kind == "last" or any(wait for _, wait in deferred):
-                saving.wait("durable")
-        except BaseException as error:
-            saving.fail(error)
-            if kind == "last" or any(wait for _, wait in deferred) or not isinstance(error, Error) or isinstance(error, Misconfigured):
-                raise
-            if kind != "emergency" and self._session_raises():
-                raise
-            say(f"the save of step {self._step} failed: {error}")
-        finally:
-            for other, _ in deferred[1:]:
-                _follow(other, saving)
-
-    def _session_raises(self) -> bool:
-        return getattr(self._session, "on_save_error", "warn") == "raise"
-
-    def _take(self, saving, kind, metrics, capture=None) -> None:
-        capture = capture or self._capture()
-        tree = canonical({"dict": capture.tree})
-        saving.begin(call(self._session.save, self._step, capture.tensors, capture.aliases, tree, metrics, kind))
-
-    def _capture(self):
-        self._attached.generators.hand_over()
-        return self._attached.capture()
-
     def _interrupt(self):
-        saving = self._last
-        try:
-            saving.wait("durable")
-            code, how = 75, f"saved as {saving.name}"
-        except (Error, RuntimeError) as error:
-            code, how = 76, f"the last save failed ({error}), {self.newest or 'no checkpoint'} stands"
+        is_durable, how = self._saver.settle()
         self._stop.is_set = False
         message = f"stopped by SIGTERM after step {self._step}: {how}"
         say(message)
-        raise Interrupted(message, code)
+        raise Interrupted(message, 75 if is_durable else 76)
 
     # -- saving on demand
 
@@ -374,21 +336,12 @@ class Run:
         if tag is not None:
             raise comes_later("tag")
         if self._in_body or self._micro:
-            saving = Saving(is_deferred=True)
-            self._deferred.append((saving, wait))
-            return saving
+            return self._saver.ask(wait)
         if self._is_broken:
             raise Misconfigured("save: the last body did not complete, so its state has no step")
         if not self._has_label:
             raise Misconfigured("save: no step was completed or restored yet")
-        saving = self._last = Saving()
-        try:
-            self._take(saving, "explicit", [])
-        except BaseException as error:
-            saving.fail(error)
-            raise
-        if wait:
-            saving.wait("durable")
+        saving = self._saver.now(self._step, wait)
         self._say_messages()
         return saving
 
@@ -419,8 +372,7 @@ class Run:
             return
         self._is_closed = True
         _open.discard(self)
-        for saving, _ in self._deferred:
-            saving.fail(Misconfigured("the body that asked for this save did not complete"))
+        self._saver.give_up()
         try:
             if self._late_metrics is not None:
                 step, values = self._late_metrics
@@ -436,8 +388,7 @@ class Run:
             self._watch.close()
             self._attached.generators.close()
         if self._stop.is_set and not is_quiet:
-            is_saved = self._last is not None and self._last.step == self._step and not self._is_broken
-            is_saved = is_saved and self._last.durable.done() and self._last.durable.exception() is None
+            is_saved = self._saver.has(self._step) and not self._is_broken
             raise Interrupted("stopped by SIGTERM after the last boundary", 75 if is_saved else 76)
 
     def __enter__(self) -> Run:
@@ -464,14 +415,6 @@ class Run:
     def _become_inert(self) -> None:
         self._is_inert = True
         self._stop.close()
-
-
-def _follow(saving: Saving, leader: Saving) -> None:
-    """`saving` is the same save as `leader`."""
-    if leader._core is None:
-        saving.fail(leader.durable.exception() if leader.durable.done() else Misconfigured("the save was not taken"))
-    else:
-        saving.begin(leader._core)
 
 
 def _age(seconds: float) -> str:

@@ -32,7 +32,7 @@ class Saving:
 
     def __init__(self, is_deferred: bool = False):
         self.is_deferred, self.thread = is_deferred, threading.current_thread()
-        self.step: int | None = None
+        self.step: int | None = None  # its label, once it was taken
         self.name: str | None = None
         self.staged, self.durable, self.verified = (_StageFuture(self) for _ in _STAGES)
         self._core = None
@@ -69,9 +69,21 @@ class Saving:
         if error is not None:
             self.fail(from_core(*error))
 
+    def follow(self, leader: Saving) -> None:
+        """This is the same save as `leader`, which was taken or has failed."""
+        if leader._core is not None:
+            self.begin(leader._core)
+        else:
+            self.fail(leader.durable.exception())
+
+    @property
+    def is_durable(self) -> bool:
+        return self.durable.done() and self.durable.exception() is None
+
     def wait(self, stage: str = "durable") -> None:
         """Until the stage is reached. Errors: that of the save."""
-        while not self._core.wait(stage, _SLICE_S):
-            pass
-        self._update()
+        if self._core is not None:
+            while not self._core.wait(stage, _SLICE_S):
+                pass
+            self._update()
         getattr(self, stage).result()

@@ -1,0 +1,93 @@
+"""Taking saves: what one captures, who waits for it, and what happens when it fails."""
+
+from __future__ import annotations
+
+from unbroken._native import call
+from unbroken.attached import Attached
+from unbroken.collect import Capture
+from unbroken.errors import Error, Misconfigured, say
+from unbroken.names import canonical
+from unbroken.saving import Saving
+
+
+class Saver:
+    """The saves of one life. `last` is the one taken last. Threads: the trainer's."""
+
+    def __init__(self, session, attached: Attached, raises: bool):
+        self._session, self._attached, self._raises = session, attached, raises
+        self._deferred: list[tuple[Saving, bool]] = []  # asked for within a body, and whether to wait
+        self.last: Saving | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """True where a save waits for the boundary."""
+        return bool(self._deferred)
+
+    def capture(self) -> Capture:
+        """The state now. Errors: Misconfigured, naming the path of what cannot be kept."""
+        self._attached.generators.hand_over()
+        return self._attached.capture()
+
+    def ask(self, wait: bool) -> Saving:
+        """A save at the next boundary."""
+        saving = Saving(is_deferred=True)
+        self._deferred.append((saving, wait))
+        return saving
+
+    def now(self, step: int, wait: bool) -> Saving:
+        """A save of the state after `step` completed steps, at once. Errors: with `wait`, those of the save."""
+        saving = self.last = Saving()
+        try:
+            self._take(saving, step, "explicit", [], None)
+        except BaseException as error:
+            saving.fail(error)
+            raise
+        if wait:
+            saving.wait("durable")
+        return saving
+
+    def at_boundary(self, step: int, kind: str, metrics, capture: Capture | None) -> None:
+        """The save of a boundary, which is also every save that was asked for.
+
+        Waits where it is the last one or somebody waits. Errors: those of the save, where it waits or errors in
+        the background are to be raised; else a failure is said. Misconfigured (what cannot be kept) always.
+        """
+        deferred, self._deferred = self._deferred, []
+        waits = kind == "last" or (kind != "emergency" and any(wait for _, wait in deferred))
+        saving = self.last = deferred[0][0] if deferred else Saving()
+        try:
+            self._take(saving, step, kind, metrics, capture)
+            if waits:
+                saving.wait("durable")
+        except BaseException as error:
+            saving.fail(error)
+            is_background = isinstance(error, Error) and not isinstance(error, Misconfigured)
+            if waits or not is_background or (self._raises and kind != "emergency"):
+                raise
+            say(f"the save of step {step} failed: {error}")
+        finally:
+            for other, _ in deferred[1:]:
+                other.follow(saving)
+
+    def _take(self, saving, step, kind, metrics, capture) -> None:
+        capture = capture or self.capture()
+        tree = canonical({"dict": capture.tree})
+        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, kind))
+
+    def settle(self) -> tuple[bool, str]:
+        """Waits for the last save: whether it is durable, and what became of it in words."""
+        try:
+            self.last.wait("durable")
+            return True, f"saved as {self.last.name}"
+        except (Error, RuntimeError) as error:
+            return False, f"the last save failed ({error}); {self._session.newest or 'no checkpoint'} stands"
+
+    def has(self, step: int) -> bool:
+        """True where the save taken last is of `step` and durable."""
+        return self.last is not None and self.last.step == step and self.last.is_durable
+
+    def give_up(self) -> None:
+        """The body that asked for saves will not complete."""
+        deferred, self._deferred = self._deferred, []
+        for saving, _ in deferred:
+            saving.fail(Misconfigured("the body that asked for this save did not complete"))
