@@ -105,6 +105,8 @@ class SimDisk {
   Result<> append(std::string_view path, Bytes data);
   std::uint64_t free_bytes() const { return capacity_bytes - std::min(capacity_bytes, used_bytes_); }
 
+  std::uint64_t used_bytes() const { return used_bytes_; }
+
   // Power and servers.
   /// Power goes and comes back: the disk is one of the images it may be.
   void power_loss(SimRandom& random);

@@ -14,6 +14,18 @@ std::string_view name_of(SimOp op) {
   return kNames[static_cast<std::size_t>(op)];
 }
 
+FaultRates swarm_rates(SimRandom& random) {
+  FaultRates rates;
+  for (std::uint32_t* rate :
+       {&rates.eio_ppm, &rates.no_space_ppm, &rates.sync_loses_ppm, &rates.answer_lost_ppm, &rates.twice_ppm,
+        &rates.stale_list_ppm, &rates.hang_ppm}) {
+    const bool is_on = random.below(2) == 0;
+    const auto ppm = static_cast<std::uint32_t>(1'000 + random.below(29'000));
+    if (is_on) *rate = ppm;
+  }
+  return rates;
+}
+
 void Faults::set_rates(const FaultRates& rates) {
   rates_ = rates;
   has_rates_ = true;
@@ -52,6 +64,10 @@ Fault Faults::draw(SimOp op) {
       break;
     case SimOp::sync:
       if (random_.happens(rates_.sync_loses_ppm)) return {FaultKind::sync_loses, {}};
+      break;
+    case SimOp::read:
+    case SimOp::get:
+      if (random_.happens(rates_.flips_bit_ppm)) return {FaultKind::flips_bit, {}};
       break;
     case SimOp::list:
       if (random_.happens(rates_.stale_list_ppm)) return {FaultKind::stale_list, {}};

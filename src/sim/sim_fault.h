@@ -48,6 +48,7 @@ enum class FaultKind : std::uint8_t {
   twice,               ///< object store: applied now and once more later
   sync_loses,          ///< fsync: EIO, then the pages count as clean and never reach the disk
   stale_list,          ///< list: any subset of the recent changes is not seen
+  flips_bit,           ///< read: one bit of what comes back is wrong, this time
   hang,                ///< takes `hang` longer, then succeeds
 };
 
@@ -69,9 +70,14 @@ struct FaultRates {
   std::uint32_t answer_lost_ppm = 0;  ///< link, make_dir, put: done, undone or late
   std::uint32_t twice_ppm = 0;        ///< put
   std::uint32_t stale_list_ppm = 0;   ///< list
+  std::uint32_t flips_bit_ppm = 0;    ///< read
   std::uint32_t hang_ppm = 0;         ///< any call
   Duration hang_max = std::chrono::seconds(10);
 };
+
+/// Rates for one run of many: each kind of fault is on in about half of them, with 0.1 to 3 calls in a
+/// hundred hit. Never wrong bits, which need a checker of their own.
+FaultRates swarm_rates(SimRandom& random);
 
 struct Fault {
   FaultKind kind = FaultKind::none;

@@ -36,7 +36,7 @@ Error planned_error(FaultKind kind, SimOp op, std::string_view path) {
 bool is_failure(FaultKind kind) {
   return kind != FaultKind::none && kind != FaultKind::hang && kind != FaultKind::stale_list &&
          kind != FaultKind::answer_lost_done && kind != FaultKind::answer_lost_undone &&
-         kind != FaultKind::sync_loses;
+         kind != FaultKind::sync_loses && kind != FaultKind::flips_bit;
 }
 
 template <class T>
@@ -216,8 +216,13 @@ void SimFs::settle(FileId file) {
 }
 
 Result<std::uint64_t> SimFs::read_at(FileId file, std::uint64_t offset, MutableBytes into) const {
-  return run_on<std::uint64_t>(SimOp::read, file, [&](Handle& handle, const Fault&) {
-    return disk_.read(*handle.node, offset, into);
+  return run_on<std::uint64_t>(SimOp::read, file, [&](Handle& handle, const Fault& fault) {
+    auto got = disk_.read(*handle.node, offset, into);
+    if (fault.kind == FaultKind::flips_bit && got.ok() && got.value() > 0) {
+      SimRandom& random = process_->world().faults().random();
+      into[random.below(got.value())] ^= std::byte{1} << random.below(8);
+    }
+    return got;
   });
 }
 

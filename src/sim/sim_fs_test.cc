@@ -79,6 +79,47 @@ TEST_F(ProcessFs, SyncThatLosesItsPagesSaysOkTheSecondTime) {
   EXPECT_EQ(world.disk().peek("f"), "x");
 }
 
+TEST_F(ProcessFs, FlippedBitIsWrongOnce) {
+  world.disk().plant("f", std::string(100, 'x'));
+  world.faults().plan({.kind = FaultKind::flips_bit, .op = SimOp::read});
+  run([](SimProcess& me) {
+    const FileId file = me.fs().open_read("f").value();
+    for (const std::ptrdiff_t wrong : {1, 0}) {
+      std::string into(100, ' ');
+      EXPECT_TRUE(me.fs().read_at(file, 0, std::as_writable_bytes(std::span(into))).ok());
+      EXPECT_EQ(100 - std::ranges::count(into, 'x'), wrong);
+    }
+    EXPECT_TRUE(me.fs().close(file).ok());
+  });
+}
+
+TEST_F(ProcessFs, DiskThatFillsAtAnyByteKeepsWholeFilesOrFails) {
+  for (std::uint64_t room = 0; room < 12; ++room) {
+    SimWorld many({.seed = room});
+    many.disk().plant("before", "12345");
+    many.disk().capacity_bytes = many.disk().used_bytes() + room;
+    many.spawn("p", [&](SimProcess& me) {
+      const auto wrote = write_file(me.fs(), "f", std::string(10, 'x'));
+      EXPECT_EQ(wrote.ok(), room >= 10);
+      EXPECT_TRUE(wrote.ok() || wrote.is(Code::no_space));
+      EXPECT_TRUE(me.fs().unlink("f").ok());
+      EXPECT_EQ(me.fs().free_bytes().value(), room);
+    });
+    EXPECT_EQ(many.run().failure, "");
+  }
+}
+
+TEST_F(ProcessFs, SwarmTurnsOnDifferentFaults) {
+  std::set<std::pair<bool, bool>> seen;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SimRandom random(seed, "swarm");
+    const FaultRates rates = swarm_rates(random);
+    seen.insert({rates.eio_ppm > 0, rates.hang_ppm > 0});
+    EXPECT_LT(rates.eio_ppm, 30'001u);
+  }
+  EXPECT_EQ(seen.size(), 4u);
+}
+
 TEST_F(ProcessFs, HangTakesItsTime) {
   world.faults().plan({.kind = FaultKind::hang, .op = SimOp::sync_dir, .hang = seconds(90)});
   run([](SimProcess& me) {

@@ -50,6 +50,7 @@ Result<T> SimStore::request(SimOp op, std::string_view key, const Deadline& by, 
       case FaultKind::answer_lost_undone:
       case FaultKind::answer_lost_late:
       case FaultKind::twice:
+      case FaultKind::flips_bit:
         return call(fault);
       case FaultKind::no_space:
         return failed(op, key, "507", Code::no_space);
@@ -146,9 +147,14 @@ Result<std::unique_ptr<ObjectWriter>> SimStore::open_writer(std::string_view key
 
 Result<std::string> SimStore::fetch(std::string_view key, const Deadline& by) const {
   UNBROKEN_DO(check_key(key));
-  return request<std::string>(SimOp::get, key, by, [&](const Fault&) -> Result<std::string> {
+  return request<std::string>(SimOp::get, key, by, [&](const Fault& fault) -> Result<std::string> {
     auto bytes = process_.world().disk().peek(key);
     if (!bytes) return failed(SimOp::get, key, "404", Code::not_found);
+    if (fault.kind == FaultKind::flips_bit && !bytes->empty()) {
+      SimRandom& random = process_.world().faults().random();
+      char& hit = (*bytes)[random.below(bytes->size())];
+      hit = static_cast<char>(hit ^ static_cast<char>(1u << random.below(8)));
+    }
     return *std::move(bytes);
   });
 }

@@ -16,7 +16,11 @@
 //
 // Scheduling points: every call on Fs and Store, Executor::wait, the start of every posted task, and
 // UNBROKEN_POINT. Between two of them nobody else runs. Checkers run after every event, on the stack of
-// whoever made it; they look at the disk by peek() or through observer(), which makes no events.
+// whoever made it; they look at the disk by peek() or through observer(), which makes no events; they may run
+// a whole other world. explore.h crashes at every call.
+//
+// Code under simulation waits only by Executor::wait and holds no lock across a call of a seam: everybody
+// shares one thread, so a spin or a second lock would never end.
 #include <cstdint>
 #include <functional>
 #include <memory>
