@@ -187,6 +187,10 @@ std::vector<Action> CommitSave::on(const Event& event) {
   UNBROKEN_CHECK(false);
 }
 
+bool CommitSave::may_be_committed() const {
+  return impl_->append.has_value();
+}
+
 bool CommitSave::is_over() const {
   return impl_->state == Impl::State::over;
 }

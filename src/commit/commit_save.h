@@ -55,6 +55,8 @@ class CommitSave final : public Machine {
   /// After is_over(). Errors: fenced; mismatch (a receipt of another life stands there); no_space;
   /// unavailable; journal_unreadable.
   Result<Committed> take();
+  /// False as long as no COMMIT of this save can stand in the journal.
+  bool may_be_committed() const;
 
  private:
   struct Impl;

@@ -13,7 +13,7 @@ void drive(const Seams& seams, Machine& machine, const Deadline& by);
 
 /// drive(), then take().
 template <class M>
-auto run(const Seams& seams, M machine, const Deadline& by) {
+auto run(const Seams& seams, M&& machine, const Deadline& by) {
   drive(seams, machine, by);
   return machine.take();
 }

@@ -79,6 +79,7 @@ Json body_of(const Fact& fact) {
                     {"world", o.world},
                     {"resume", o.resume ? to_json(*o.resume) : Json()},
                     {"life", o.life.hex()},
+                    {"asked", o.asked},
                     {"owner", owner_to_json(o.owner)}};
           },
           [](const Commit& c) -> Json {
@@ -158,6 +159,7 @@ Result<Fact> open_from(const Json& body) {
   o.attempt = f.u32("attempt");
   o.world = f.u32("world");
   o.life = f.nonce("life");
+  o.asked = f.text("asked", kNameBytes);
   const Json& resume = f.any("resume");
   Fields w(f.object("owner"), "OPEN owner");
   o.owner = {w.text("job", kNameBytes),

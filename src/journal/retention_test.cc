@@ -85,7 +85,7 @@ TEST(Retention, IsThreeAndTwoUnlessAskedOtherwise) {
 TEST(Retention, OrdersByJournalNotByName) {
   TestJournal j;
   j.genesis().open();
-  for (const std::uint64_t step : {8, 9, 99, 100, 999, 1000}) j.verified(step);
+  for (const std::uint64_t step : {8U, 9U, 99U, 100U, 999U, 1000U}) j.verified(step);
   EXPECT_EQ(condemn_all(j), (Names{"8.a1", "9.a1", "99.a1"}));
 }
 

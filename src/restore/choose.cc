@@ -12,9 +12,10 @@ Result<At> parse_at(std::string_view text) {
   if (text == "newest") return At{};
   if (text.starts_with("best:") || text.starts_with("tag:"))
     return Error(Code::bad_argument, fmt::format("\"{}\": comes later", text));
-  if (const auto step = parse_u64(text); step.ok()) return At{At::Kind::step, step.value(), {}};
+  if (const auto step = parse_u64(text); step.ok())
+    return At{At::Kind::step, step.value(), {}, std::string(text)};
   if (const auto save = SaveId::from_name(text); save.ok())
-    return At{At::Kind::save, save.value().step, save.value()};
+    return At{At::Kind::save, save.value().step, save.value(), std::string(text)};
   return Error(
       Code::bad_argument,
       fmt::format("\"{}\" names no checkpoint: use newest, a step such as 1200, or a name such as 1200.a3",

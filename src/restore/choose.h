@@ -13,6 +13,7 @@ struct At {
   Kind kind = Kind::newest;
   std::uint64_t step = 0;
   SaveId save;
+  std::string text = "newest";
 };
 
 /// Errors: bad_argument.

@@ -3,22 +3,30 @@
 namespace unbroken {
 
 Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed) {
-  if (history.checkpoints().empty() && at.kind == At::Kind::newest) return Resume{at, std::nullopt};
-  auto chosen = choose(history, at);
-  if (chosen.ok()) return Resume{at, chosen.value()->commit.save};
-  if (at.kind == At::Kind::newest && is_fresh_allowed && chosen.is(Code::not_found))
-    return Resume{at, std::nullopt};
-  return std::move(chosen).error();
+  Resume resume;
+  resume.at = at;
+  const Attempt* newest = history.newest_attempt();
+  if (newest != nullptr) resume.newest_open = newest->slot;
+  resume.was_carried_out = at.kind != At::Kind::newest && newest != nullptr && newest->open.asked == at.text;
+  const At effective = resume.was_carried_out ? At{} : at;
+  const bool is_newest = effective.kind == At::Kind::newest;
+  if (history.checkpoints().empty() && is_newest) return resume;
+  auto chosen = choose(history, effective);
+  if (!chosen.ok() && !(is_newest && is_fresh_allowed && chosen.is(Code::not_found)))
+    return std::move(chosen).error();
+  if (chosen.ok()) resume.save = chosen.value()->commit.save;
+  return resume;
 }
 
 Decide open_decision(Resume resume, bool is_fresh_allowed, Open open) {
   return [resume = std::move(resume), is_fresh_allowed,
           open = std::move(open)](const History& history) -> Result<Decision> {
     UNBROKEN_TRY(const Resume now, choose_resume(history, resume.at, is_fresh_allowed));
-    if (now.save != resume.save) return Decision(Stand{});
+    if (now.save != resume.save || now.newest_open != resume.newest_open) return Decision(Stand{});
     Open record = open;
     record.attempt = history.next_attempt();
     record.resume = resume.save;
+    if (resume.at.kind != At::Kind::newest) record.asked = resume.at.text;
     return Decision(Fact(std::move(record)));
   };
 }

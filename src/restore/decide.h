@@ -11,11 +11,14 @@ namespace unbroken {
 
 /// Why a new attempt resumes from where it does.
 struct Resume {
-  At at;                       ///< what was asked for
-  std::optional<SaveId> save;  ///< what it means on the prefix that was read; none: a fresh start
+  At at;                         ///< what was asked for
+  std::optional<SaveId> save;    ///< what it means on the prefix that was read; none: a fresh start
+  bool was_carried_out = false;  ///< an earlier attempt already resumed from what was asked for
+  std::optional<std::uint64_t> newest_open;  ///< slot of the attempt whose owner was looked at
 };
 
-/// What `at` means on this prefix. A fresh start needs a prefix without commits, or `is_fresh_allowed` and
+/// What `at` means on this prefix. A choice other than newest is carried out once: after that the newest of
+/// the lineage that it opened counts. A fresh start needs a prefix without commits, or `is_fresh_allowed` and
 /// nothing left that can be loaded. Errors: not_found, corrupt, bad_argument as choose().
 Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed);
 

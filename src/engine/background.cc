@@ -1,0 +1,247 @@
+#include "engine/background.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "engine/driver.h"
+#include "format/keys.h"
+#include "journal/hint.h"
+#include "restore/decide.h"
+
+namespace unbroken {
+
+namespace {
+// Liveness only: a storage that answers nothing for this long fails the job.
+constexpr Duration kJobLimit = std::chrono::minutes(30);
+}  // namespace
+
+Background::Background(const Seams& seams, Opened opened, std::map<std::string, std::string> provenance,
+                       std::shared_ptr<Status> status)
+    : seams_(seams),
+      opened_(std::move(opened)),
+      provenance_(std::move(provenance)),
+      status_(std::move(status)),
+      history_(opened_.history) {}
+
+std::shared_ptr<Background> Background::start(const Seams& seams, Opened opened,
+                                              std::map<std::string, std::string> provenance,
+                                              std::shared_ptr<Status> status) {
+  auto background = std::shared_ptr<Background>(
+      new Background(seams, std::move(opened), std::move(provenance), std::move(status)));
+  background->status_->set_newest(background->opened_.resume);
+  background->post(Lane::strand, [](Background& me) { me.collect(); });  // debris of earlier lives
+  return background;
+}
+
+Deadline Background::by() const {
+  return seams_.within(kJobLimit, stop_.get_token());
+}
+
+void Background::post(Lane lane, std::function<void(Background&)> job) {
+  jobs_.fetch_add(1);
+  auto task = [me = shared_from_this(), job = std::move(job)] {
+    try {
+      job(*me);
+    } catch (const std::exception& e) {
+      // A failed check poisons the job at hand; training goes on.
+      me->status_->worry(fmt::format("a background job failed: {}", e.what()));
+    }
+    me->jobs_.fetch_sub(1);
+    me->seams_.executor.notify();
+  };
+  if (seams_.executor.post(lane, std::move(task))) return;
+  jobs_.fetch_sub(1);
+  status_->worry("a background job was refused: the executor is full or stopping");
+}
+
+SaveId Background::next_id(std::uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  return {step, opened_.attempt, next_try_[step]++};
+}
+
+std::shared_ptr<Saving> Background::saving_of(std::uint64_t step) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = savings_.find(step);
+  return it == savings_.end() || it->second->error() ? nullptr : it->second;
+}
+
+void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot,
+                        std::map<std::string, double> metrics, double exposed_s) {
+  {
+    const std::lock_guard lock(mutex_);
+    savings_[saving->step()] = saving;
+  }
+  saves_in_flight_.fetch_add(1);
+  const Instant began = seams_.clock.now();
+  auto content = std::make_shared<Snapshot>(std::move(snapshot));
+  post(Lane::strand,
+       [saving, content, metrics = std::move(metrics), exposed_s, began](Background& me) mutable {
+         struct Landed {
+           Background& me;
+           ~Landed() { me.saves_in_flight_.fetch_sub(1); }
+         } landed{me};
+         me.commit_on_strand(saving, std::move(*content), std::move(metrics), exposed_s, began);
+       });
+}
+
+void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot,
+                                  std::map<std::string, double> metrics, double exposed_s, Instant began) {
+  if (auto fence = status_->fence()) return saving->fail(std::move(*fence));
+  const SaveTicket ticket{.save = saving->id(),
+                          .open = opened_.open,
+                          .resume = opened_.resume,
+                          .life = opened_.life,
+                          .nonce = seams_.draw(),
+                          .append_nonce = seams_.draw(),
+                          .at_unix_ms = seams_.clock.wall_unix_ms()};
+  SaveContent content{.index = std::move(snapshot.index),
+                      .image = std::move(snapshot.image),
+                      .chunks = std::move(snapshot.chunks),
+                      .state_bytes = snapshot.state_bytes,
+                      .provenance = provenance_,
+                      .metrics = std::move(metrics)};
+  CommitSave machine(ticket, std::move(content), history_);
+  try {
+    drive(seams_, machine, by());
+  } catch (const std::exception& e) {
+    return fail_save(saving, ticket.nonce, true, Error(Code::bug, e.what()));
+  }
+  auto committed = machine.take();
+  if (!committed.ok())
+    return fail_save(saving, ticket.nonce, machine.may_be_committed(), std::move(committed).error());
+  history_ = std::move(committed.value().history);
+  const Checkpoint* checkpoint = history_.find(saving->id());
+  if (checkpoint == nullptr)
+    return fail_save(saving, ticket.nonce, true, Error(Code::stopped, "a later step was committed first"));
+  status_->saved(saving->id(), exposed_s, seconds_of(seams_.clock.now() - began));
+  const Commit commit = checkpoint->commit;
+  saving->reach(Saving::Stage::durable);
+  post(Lane::io, [saving, commit](Background& me) { me.read_back(saving, commit); });
+}
+
+void Background::fail_save(const std::shared_ptr<Saving>& saving, Nonce nonce, bool may_be_committed,
+                           Error error) {
+  if (error.code() == Code::fenced) {
+    note_fence(error);
+    return saving->fail(std::move(error));
+  }
+  if (!may_be_committed) {
+    // Nobody else writes these, and no record can name them any more: give the space back first.
+    for (const std::string& key : {shard_key(saving->id(), 0, nonce), index_key(saving->id(), 0, nonce),
+                                   sums_key(saving->id(), 0, nonce)})
+      (void)seams_.store.remove(key, by());
+  }
+  if (auto aborted = append(abort_decision(opened_.open, {saving->id(), error.what().substr(0, 500)}));
+      !aborted.ok())
+    note_fence(aborted.error());
+  if (!status_->fence()) status_->save_failed(saving->id(), error);
+  saving->fail(std::move(error));
+  collect();
+}
+
+void Background::note_fence(const Error& error) {
+  if (error.code() == Code::fenced) status_->fenced(error);
+}
+
+Result<bool> Background::append(Decide decide) {
+  UNBROKEN_TRY(
+      Appended appended,
+      run(seams_, Append(history_, seams_.draw(), seams_.clock.wall_unix_ms(), std::move(decide)), by()));
+  history_ = std::move(appended.history);
+  return appended.record.has_value();
+}
+
+void Background::read_back(const std::shared_ptr<Saving>& saving, const Commit& commit) {
+  auto found = run(seams_, ReadSave(commit, ReadSave::Depth::everything), by());
+  const bool is_damaged = found.ok() && !found.value().damage.empty();
+  if (is_damaged)
+    found = run(seams_, ReadSave(commit, ReadSave::Depth::everything), by());  // evidence is read twice
+  auto verdict = std::make_shared<Result<ReadSave::Found>>(std::move(found));
+  post(Lane::strand,
+       [saving, commit, verdict](Background& me) { me.on_read_back(saving, commit, std::move(*verdict)); });
+}
+
+void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,
+                              Result<ReadSave::Found> found) {
+  if (!found.ok()) {
+    status_->worry(
+        fmt::format("checkpoint {} could not be read back: {}", commit.save.name(), found.error().what()));
+    return saving->fail(std::move(found).error());
+  }
+  if (found.value().damage.empty()) {
+    auto verified = append(verified_decision({commit.save, "run"}));
+    if (!verified.ok()) {
+      note_fence(verified.error());
+      return saving->fail(std::move(verified).error());
+    }
+    status_->verified(commit.save);
+    saving->reach(Saving::Stage::verified);
+    return collect();
+  }
+  const Damage& worst = found.value().damage.front();
+  const Quarantine quarantine{.save = commit.save,
+                              .tier = "run",
+                              .object = worst.object,
+                              .expected = "whole",
+                              .seen = fmt::format("at byte {}: {}", worst.offset, worst.what).substr(0, 400),
+                              .host = seams_.process.self().host,
+                              .life = opened_.life};
+  auto condemned = append(quarantine_decision(quarantine));
+  if (!condemned.ok()) note_fence(condemned.error());
+  if (condemned.ok() && condemned.value())
+    status_->worry(fmt::format("checkpoint {} is damaged on storage: {}: {}", commit.save.name(),
+                               worst.object, worst.what));
+  if (const Checkpoint* newest = history_.newest()) status_->set_newest(newest->commit.save);
+  saving->fail(Error(Code::corrupt, fmt::format("{}: {}", worst.object, worst.what)));
+}
+
+void Background::collect() {
+  if (status_->fence()) return;
+  Collect machine(history_, opened_.open, seams_.clock.wall_unix_ms(), [this] { return seams_.draw(); });
+  drive(seams_, machine, by());
+  auto collected = machine.take();
+  if (collected.ok()) {
+    history_ = std::move(collected.value().history);
+    return;
+  }
+  note_fence(collected.error());
+  if (collected.error().code() != Code::fenced && collected.error().code() != Code::stopped)
+    status_->worry(fmt::format("old checkpoints could not be removed: {}", collected.error().what()));
+}
+
+void Background::add_metrics(std::string line) {
+  {
+    const std::lock_guard lock(mutex_);
+    metrics_ += line;
+    metrics_ += '\n';
+    if (std::exchange(is_flush_posted_, true)) return;
+  }
+  post(Lane::io, [](Background& me) { me.flush_metrics(); });
+}
+
+void Background::flush_metrics() {
+  std::string lines;
+  {
+    const std::lock_guard lock(mutex_);
+    lines.swap(metrics_);
+    is_flush_posted_ = false;
+  }
+  // Advisory, as the journal's metrics are the ones that count.
+  if (auto added = seams_.store.append(metrics_key(opened_.attempt), as_bytes(lines), by());
+      !added.ok() && !added.is(Code::stopped))
+    status_->worry(fmt::format("metrics could not be written: {}", added.error().what()));
+}
+
+Result<> Background::drain(const Deadline& deadline) {
+  return seams_.executor.wait([this] { return is_idle(); }, deadline);
+}
+
+void Background::say_closed() {
+  if (status_->fence() || history_.next_slot() == 0) return;
+  const Hint hint{history_.genesis()->run, history_.next_slot() - 1, history_.head(), opened_.open.slot};
+  (void)seams_.store.advise(kHintKey, as_bytes(encode_hint(hint)), by());
+}
+
+}  // namespace unbroken

@@ -1,0 +1,84 @@
+#pragma once
+// The background of a session: commits snapshots, reads them back, collects what may go. All journal state
+// lives on the strand; reading back runs on the io lane and posts its verdict.
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+
+#include "commit/collect.h"
+#include "commit/commit_save.h"
+#include "engine/opening.h"
+#include "engine/saving.h"
+#include "engine/status.h"
+#include "restore/read_save.h"
+#include "snapshot/snapshot.h"
+
+namespace unbroken {
+
+/// Threads: the public methods belong to the trainer; the rest to the strand.
+class Background : public std::enable_shared_from_this<Background> {
+ public:
+  static std::shared_ptr<Background> start(const Seams& seams, Opened opened,
+                                           std::map<std::string, std::string> provenance,
+                                           std::shared_ptr<Status> status);
+
+  /// Takes a sealed snapshot over. Bounded by the arena: one per slot. `exposed_s` is what the trainer waited
+  /// for it.
+  void commit(std::shared_ptr<Saving> saving, Snapshot snapshot, std::map<std::string, double> metrics,
+              double exposed_s);
+  /// A save of this step that is committed, or on its way; null where there is none.
+  std::shared_ptr<Saving> saving_of(std::uint64_t step) const;
+  /// The name that a new save of this step gets.
+  SaveId next_id(std::uint64_t step);
+  bool is_saving() const { return saves_in_flight_.load() > 0; }
+  bool is_idle() const { return jobs_.load() == 0; }
+  /// Adds a line to this attempt's metrics, some time soon.
+  void add_metrics(std::string line);
+  /// Everything that was asked for is over. Errors: late.
+  Result<> drain(const Deadline& by);
+  /// After drain(): says in the hint that this attempt ended in an orderly way.
+  void say_closed();
+  /// Gives up what is not begun; running jobs end at their next storage call.
+  void stop() { stop_.request_stop(); }
+
+  const Opened& opened() const { return opened_; }
+
+ private:
+  Background(const Seams& seams, Opened opened, std::map<std::string, std::string> provenance,
+             std::shared_ptr<Status> status);
+  /// Runs `job` on a lane and counts it for drain().
+  void post(Lane lane, std::function<void(Background&)> job);
+  Deadline by() const;
+
+  void commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot,
+                        std::map<std::string, double> metrics, double exposed_s, Instant began);
+  void fail_save(const std::shared_ptr<Saving>& saving, Nonce nonce, bool may_be_committed, Error error);
+  void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit);
+  void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,
+                    Result<ReadSave::Found> found);
+  void collect();
+  void flush_metrics();
+  /// Appends a record decided by `decide`; keeps the fold. Errors as Append.
+  Result<bool> append(Decide decide);
+  void note_fence(const Error& error);
+
+  const Seams seams_;
+  const Opened opened_;
+  const std::map<std::string, std::string> provenance_;
+  const std::shared_ptr<Status> status_;
+  std::stop_source stop_;
+  std::atomic<std::size_t> jobs_{0}, saves_in_flight_{0};
+
+  History history_;  // strand only
+
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Saving>> savings_;  // by step, of this attempt
+  std::map<std::uint64_t, std::uint32_t> next_try_;           // by step
+  std::string metrics_;                                       // lines not yet handed to the store
+  bool is_flush_posted_ = false;
+};
+
+}  // namespace unbroken

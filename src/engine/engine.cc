@@ -1,0 +1,114 @@
+#include "engine/engine.h"
+
+#include <bit>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/json.h"
+#include "base/point.h"
+#include "snapshot/snapshot.h"
+#include "state/tree.h"
+
+namespace unbroken {
+
+namespace {
+
+constexpr unsigned kArenaSlots = 2;  // one being filled while one is written
+
+Json metric_to_json(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+}  // namespace
+
+Engine::Engine(const Seams& seams, EngineOptions options)
+    : seams_(seams),
+      options_(std::move(options)),
+      status_(std::make_shared<Status>()),
+      arena_(Arena::make(kArenaSlots)) {}
+
+Engine::~Engine() {
+  if (background_) background_->stop();
+}
+
+Result<> Engine::restore(Loader& loader, const Deadline& by) {
+  UNBROKEN_CHECK(!background_);
+  UNBROKEN_TRY(Opened opened, open_run(seams_, options_.open, loader, by));
+  background_ = Background::start(seams_, std::move(opened), options_.provenance, status_);
+  options_.schedule.start(seconds_of(seams_.clock.now().since_boot));
+  return Done{};
+}
+
+Result<> Engine::boundary(std::uint64_t step, const Metrics& metrics) {
+  UNBROKEN_CHECK(is_open());
+  UNBROKEN_POINT("step.boundary");
+  Json line = {{"step", step}, {"attempt", opened().attempt}};
+  for (const auto& [name, value] : metrics) line[name] = metric_to_json(value);
+  UNBROKEN_TRY(std::string text, canonical_json(line));
+  background_->add_metrics(std::move(text));
+  if (auto fence = status_->fence()) return std::move(*fence);
+  if (!options_.raises_on_save_error) return Done{};
+  if (auto failure = status_->take_failure()) return std::move(*failure);
+  return Done{};
+}
+
+bool Engine::is_due(std::uint64_t step) {
+  const double now = seconds_of(seams_.clock.now().since_boot);
+  if (const auto cost = status_->take_cost()) options_.schedule.on_cost(cost->exposed_s, cost->durable_s);
+  if (!options_.schedule.is_due(step, now)) return false;
+  if (!background_->is_saving()) return true;
+  options_.schedule.on_save(now);
+  status_->save_skipped();
+  return false;
+}
+
+Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView& state,
+                                             const Metrics& metrics, const Deadline& by) {
+  UNBROKEN_CHECK(is_open());
+  if (auto fence = status_->fence()) return std::move(*fence);
+  if (auto earlier = background_->saving_of(step)) return earlier;
+  const Instant began = seams_.clock.now();
+  UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
+  UNBROKEN_POINT("save.before_snapshot");
+  UNBROKEN_TRY(Snapshot snapshot, take_snapshot(state, *arena_, seams_.executor));
+  UNBROKEN_POINT("save.after_snapshot");
+  const auto saving = std::make_shared<Saving>(background_->next_id(step), seams_.executor);
+  saving->reach(Saving::Stage::staged);
+  const Instant now = seams_.clock.now();
+  options_.schedule.on_save(seconds_of(now.since_boot));
+  background_->commit(saving, std::move(snapshot), {metrics.begin(), metrics.end()}, seconds_of(now - began));
+  return saving;
+}
+
+Result<> Engine::tap(std::uint64_t step, const Metrics& metrics, const StateView& state) {
+  if (!has_tap()) return Done{};
+  UNBROKEN_TRY(const std::vector<Xxh128> digests, digest_views(state.tensors, seams_.executor));
+  Json tensors = Json::object(), values = Json::object(), bits = Json::object();
+  for (std::size_t i = 0; i < digests.size(); ++i) tensors[state.tensors[i].name] = digests[i].hex();
+  for (const Leaf& leaf : flatten(state.tree))
+    if (!leaf.is_tensor) values[leaf.name] = leaf.value;
+  for (const auto& [name, value] : metrics) bits[name] = Nonce{std::bit_cast<std::uint64_t>(value)}.hex();
+  const Json line = {{"step", step},
+                     {"attempt", opened().attempt},
+                     {"metrics", bits},
+                     {"tensors", tensors},
+                     {"values", values}};
+  UNBROKEN_TRY(const std::string text, canonical_json(line));
+  return options_.tap(text);
+}
+
+Result<> Engine::drain(const Deadline& by) {
+  return background_ ? background_->drain(by) : Result<>(Done{});
+}
+
+Result<> Engine::close(const Deadline& by) {
+  if (!background_ || is_closed_) return Done{};
+  UNBROKEN_DO(background_->drain(by));
+  background_->say_closed();
+  is_closed_ = true;
+  return Done{};
+}
+
+}  // namespace unbroken

@@ -1,0 +1,94 @@
+#include "engine/first_life.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "engine/driver.h"
+#include "format/keys.h"
+#include "format/run_object.h"
+#include "journal/append.h"
+#include "restore/decide.h"
+
+namespace unbroken {
+
+namespace {
+
+/// What says that this job has lived before; empty where nothing does.
+std::string sign_of_earlier_life(const Process& process) {
+  for (const char* name : {"SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"}) {
+    const auto value = process.env(name);
+    if (value && !value->empty() && *value != "0") return fmt::format("{}={}", name, *value);
+  }
+  if (process.env("UNBROKEN_RESUMED") == "1") return "UNBROKEN_RESUMED=1";
+  return {};
+}
+
+Result<> create_run_object(const Seams& seams, const Genesis& genesis, const Deadline& by) {
+  UNBROKEN_TRY(const std::string text,
+               encode_run({.uuid = genesis.run, .format = genesis.format, .features = {}}));
+  UNBROKEN_DO(seams.store.create(run_key(), as_bytes(text), by));
+  return seams.store.sync("", by);
+}
+
+}  // namespace
+
+Result<> check_may_start_fresh(const Seams& seams, bool is_fresh_allowed, const Deadline& by) {
+  const std::string path = seams.store.identity().path;
+  UNBROKEN_TRY(const std::vector<std::string> names, seams.store.list("", by));
+  static constexpr std::array<std::string_view, 5> kOurs{"RUN", "fold", "data", "hint", "metrics"};
+  for (const std::string_view ours : kOurs) {
+    if (std::find(names.begin(), names.end(), ours) != names.end())
+      return Error(Code::journal_unreadable, fmt::format("{} holds \"{}\" of a run but no journal: nothing "
+                                                         "is started beside a run that lost its journal",
+                                                         path, ours))
+          .next(fmt::format("unbroken verify {}", path));
+  }
+  UNBROKEN_TRY(const std::vector<std::string> slots, seams.store.list("journal/", by));
+  if (!slots.empty())
+    return Error(Code::journal_unreadable,
+                 fmt::format("{}: the journal has no slot 0 but \"journal/{}\"", path, slots.front()))
+        .next(fmt::format("unbroken verify {}", path));
+  const std::string sign = sign_of_earlier_life(seams.process);
+  if (!sign.empty() && !is_fresh_allowed)
+    return Error(Code::not_found,
+                 fmt::format("{} is empty although {} says that this job ran before: is it the right "
+                             "directory, and is it mounted? "
+                             "If the first life ended before its first step, start once with fresh=True",
+                             path, sign))
+        .next(fmt::format("ls -la {}", path));
+  return Done{};
+}
+
+Result<History> create_run(const Seams& seams, History history, const Deadline& by) {
+  Genesis genesis;
+  const std::uint64_t high = seams.random.next();
+  genesis.run = uuid_from(high, seams.random.next());
+  Append append(std::move(history), seams.draw(), seams.clock.wall_unix_ms(), genesis_decision(genesis));
+  UNBROKEN_TRY(Appended appended, run(seams, std::move(append), by));
+  UNBROKEN_DO(create_run_object(seams, *appended.history.genesis(), by));
+  return std::move(appended.history);
+}
+
+Result<> check_run_object(const Seams& seams, const Genesis& genesis, std::vector<std::string>& notes,
+                          const Deadline& by) {
+  auto text = seams.store.get(run_key(), kRunBytesMax, by);
+  if (text.is(Code::not_found)) return create_run_object(seams, genesis, by);
+  if (!text.ok() && !text.is(Code::corrupt)) return std::move(text).error();
+  const std::string path = seams.store.identity().path;
+  auto opened = text.ok() ? decode_run(text.value()) : Result<OpenedRun>(std::move(text).error());
+  if (opened.is(Code::unsupported)) return std::move(opened).error();
+  if (!opened.ok() || opened.value().is_repaired) {
+    notes.push_back(fmt::format(
+        "warning: {}/RUN is damaged; the journal says which run this is: run `unbroken verify {}`", path,
+        path));
+    return Done{};
+  }
+  if (opened.value().run.uuid == genesis.run) return Done{};
+  return Error(Code::journal_unreadable, fmt::format("{}/RUN belongs to run {}, the journal to run {}", path,
+                                                     opened.value().run.uuid, genesis.run))
+      .next(fmt::format("unbroken verify {}", path));
+}
+
+}  // namespace unbroken

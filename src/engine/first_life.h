@@ -1,0 +1,24 @@
+#pragma once
+// Never a silent fresh start: what has to be true before a run may begin at step 0, and how it begins.
+#include <string>
+#include <vector>
+
+#include "engine/seams.h"
+#include "journal/history.h"
+
+namespace unbroken {
+
+/// For a directory whose journal is empty. Refuses where any of our names is there (a run without its
+/// journal), and where something says that there was an earlier life, unless `is_fresh_allowed`. Errors:
+/// not_found, journal_unreadable.
+Result<> check_may_start_fresh(const Seams& seams, bool is_fresh_allowed, const Deadline& by);
+
+/// Appends GENESIS, then creates RUN. Another process may have been first; then the run is that one's.
+Result<History> create_run(const Seams& seams, History history, const Deadline& by);
+
+/// Makes RUN where a kill came between GENESIS and it, and refuses one of another run. A damaged one is a
+/// note: the journal says the same.
+Result<> check_run_object(const Seams& seams, const Genesis& genesis, std::vector<std::string>& notes,
+                          const Deadline& by);
+
+}  // namespace unbroken

@@ -1,0 +1,173 @@
+#include "engine/opening.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/point.h"
+#include "engine/driver.h"
+#include "engine/first_life.h"
+#include "engine/owner.h"
+#include "journal/append.h"
+#include "journal/read_journal.h"
+#include "restore/decide.h"
+
+namespace unbroken {
+
+namespace {
+
+constexpr int kRoundsMax = 64;  // each falls back one checkpoint or lost a race
+
+class Opening {
+ public:
+  Opening(const Seams& seams, const OpenOptions& options, Loader& loader, const Deadline& by)
+      : seams_(seams), options_(options), loader_(loader), by_(by) {}
+
+  Result<Opened> run_it() {
+    UNBROKEN_DO(read(ReadJournal::Purpose::look));
+    if (!history_.genesis()) {
+      UNBROKEN_DO(check_may_start_fresh(seams_, options_.is_fresh_allowed, by_));
+      UNBROKEN_DO(options_.probe(by_));
+      UNBROKEN_TRY(history_, create_run(seams_, std::move(history_), by_));
+    } else {
+      UNBROKEN_DO(check_run_object(seams_, *history_.genesis(), opened_.notes, by_));
+    }
+    for (int round = 0; round < kRoundsMax; ++round) {
+      UNBROKEN_TRY(const bool is_open, try_once());
+      if (!is_open) continue;
+      UNBROKEN_DO(apply_policy());
+      opened_.history = std::move(history_);
+      opened_.run = opened_.history.genesis()->run;
+      return std::move(opened_);
+    }
+    return Error(Code::unavailable,
+                 "the run was taken over by others again and again while it was being opened");
+  }
+
+ private:
+  Result<> read(ReadJournal::Purpose purpose) {
+    UNBROKEN_TRY(JournalRead read, run(seams_, ReadJournal(std::move(history_), purpose), by_));
+    history_ = std::move(read.history);
+    hint_ = std::move(read.hint);
+    for (const std::uint64_t slot : read.repaired)
+      opened_.notes.push_back(
+          fmt::format("warning: journal slot {} was read from its second copy: run `unbroken verify {}`",
+                      slot, seams_.store.identity().path));
+    return Done{};
+  }
+
+  /// One choice, one OPEN, one load. False: look again.
+  Result<bool> try_once() {
+    UNBROKEN_DO(check_owner(seams_, history_, hint_, options_.is_takeover));
+    UNBROKEN_TRY(const Resume resume, choose_resume(history_, options_.resume, options_.is_fresh_allowed));
+    is_named_ = options_.resume.kind != At::Kind::newest && !resume.was_carried_out;
+    std::optional<SavedState> saved;
+    if (resume.save) {
+      const Commit commit = history_.find(*resume.save)->commit;
+      UNBROKEN_TRY(ReadSave::Found found, run(seams_, ReadSave(commit, ReadSave::Depth::description), by_));
+      if (!found.damage.empty()) return on_damage(commit);
+      saved = std::move(found.state);
+      UNBROKEN_CHECK(saved.has_value());
+      UNBROKEN_DO(loader_.check(*saved));
+    }
+    UNBROKEN_TRY(const bool is_open, append_open(resume));
+    if (!is_open) return false;
+    if (!saved) return true;
+    return load(*saved);
+  }
+
+  Result<bool> append_open(const Resume& resume) {
+    if (!opened_.life.value) opened_.life = seams_.draw();
+    UNBROKEN_POINT("open.before_append");
+    Open open;
+    open.life = opened_.life;
+    open.owner = this_owner(seams_);
+    Append append(history_, seams_.draw(), seams_.clock.wall_unix_ms(),
+                  open_decision(resume, options_.is_fresh_allowed, std::move(open)));
+    UNBROKEN_TRY(Appended appended, run(seams_, std::move(append), by_));
+    history_ = std::move(appended.history);
+    if (!appended.record) {
+      UNBROKEN_DO(read(ReadJournal::Purpose::look));
+      return false;
+    }
+    opened_.open = {appended.record->slot, appended.digest};
+    opened_.attempt = std::get<Open>(appended.record->fact).attempt;
+    opened_.resume = resume.save;
+    if (resume.was_carried_out)
+      opened_.notes.push_back(fmt::format(
+          "resume={} was carried out by an earlier attempt: going on from the newest of that lineage",
+          options_.resume.text));
+    UNBROKEN_POINT("open.appended");
+    return true;
+  }
+
+  Result<bool> load(const SavedState& saved) {
+    UNBROKEN_TRY(const std::vector<TensorTarget> targets, loader_.targets(saved));
+    std::vector<Damage> damage;
+    auto loaded = load_shard(seams_, saved.shard, saved.index, saved.chunks, targets, damage, by_);
+    if (loaded.is(Code::corrupt)) {
+      damage.clear();  // read once more: what comes back the second time is what is there
+      loaded = load_shard(seams_, saved.shard, saved.index, saved.chunks, targets, damage, by_);
+    }
+    if (loaded.is(Code::corrupt)) return on_damage(saved.commit);
+    UNBROKEN_DO(loaded);
+    opened_.resumed_at_unix_ms = history_.find(saved.commit.save)->at_unix_ms;
+    UNBROKEN_POINT("open.loaded");
+    return true;
+  }
+
+  /// Damage, or deleted meanwhile by the owner that we are about to fence? The journal and a second look
+  /// tell.
+  Result<bool> on_damage(const Commit& commit) {
+    UNBROKEN_DO(read(ReadJournal::Purpose::decide));
+    const Checkpoint* c = history_.find(commit.save);
+    if (c == nullptr || !c->is_good()) return false;
+    UNBROKEN_TRY(const ReadSave::Found again,
+                 run(seams_, ReadSave(commit, ReadSave::Depth::everything), by_));
+    if (again.damage.empty()) return false;
+    const Damage& worst = again.damage.front();
+    if (is_named_)
+      return Error(Code::corrupt, fmt::format("checkpoint {} is damaged: {}: at byte {}: {}",
+                                              commit.save.name(), worst.object, worst.offset, worst.what))
+          .next(fmt::format("unbroken verify {} {}", seams_.store.identity().path, commit.save.name()));
+    const Quarantine quarantine{
+        .save = commit.save,
+        .tier = "run",
+        .object = worst.object,
+        .expected = "whole",
+        .seen = fmt::format("at byte {}: {}", worst.offset, worst.what).substr(0, 400),
+        .host = seams_.process.self().host,
+        .life = opened_.life};
+    Append append(history_, seams_.draw(), seams_.clock.wall_unix_ms(), quarantine_decision(quarantine));
+    UNBROKEN_TRY(Appended appended, run(seams_, std::move(append), by_));
+    history_ = std::move(appended.history);
+    opened_.fell_back.push_back({commit.save, worst.object, worst.what});
+    return false;
+  }
+
+  Result<> apply_policy() {
+    Append append(history_, seams_.draw(), seams_.clock.wall_unix_ms(),
+                  policy_decision(opened_.open, options_.policy));
+    UNBROKEN_TRY(Appended appended, run(seams_, std::move(append), by_));
+    history_ = std::move(appended.history);
+    return Done{};
+  }
+
+  const Seams& seams_;
+  const OpenOptions& options_;
+  Loader& loader_;
+  const Deadline& by_;
+  History history_;
+  std::optional<Hint> hint_;
+  Opened opened_;
+  bool is_named_ = false;  // the checkpoint was asked for by name: nothing else will do
+};
+
+}  // namespace
+
+Result<Opened> open_run(const Seams& seams, const OpenOptions& options, Loader& loader, const Deadline& by) {
+  return Opening(seams, options, loader, by).run_it();
+}
+
+}  // namespace unbroken

@@ -1,0 +1,68 @@
+#pragma once
+// The beginning of a life of a run: find out what is there, check that it fits, take the run over, load.
+//
+//   1. read the journal; an empty directory is a fresh start only if nothing says that there was an earlier
+//   life;
+//   2. the owner of the newest attempt must not be seen alive here;
+//   3. choose the checkpoint, read its description, let the caller compare it with what is attached
+//   (preflight);
+//   4. append OPEN, which fences the old attempt and fixes the resume point in one act;
+//   5. load and verify. Damage is read once more, then quarantined, and a new OPEN chooses again.
+// Until step 4 nothing is written that means anything.
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/bulk.h"
+#include "engine/seams.h"
+#include "format/receipt.h"
+#include "journal/hint.h"
+#include "journal/history.h"
+#include "restore/choose.h"
+#include "restore/read_save.h"
+
+namespace unbroken {
+
+/// Knows the live state.
+class Loader {
+ public:
+  virtual ~Loader() = default;
+  /// Does it fit? Nothing was written yet. Errors: mismatch, or whatever the caller wants to end with.
+  virtual Result<> check(const SavedState& saved) = 0;
+  /// Where the bytes go; asked after OPEN.
+  virtual Result<std::vector<TensorTarget>> targets(const SavedState& saved) = 0;
+};
+
+struct OpenOptions {
+  At resume;
+  bool is_fresh_allowed = false;
+  bool is_takeover = false;
+  Policy policy;
+  /// Asked once, right before the first record is appended: is this storage fit for a journal?
+  std::function<Result<>(const Deadline&)> probe;
+};
+
+struct FellBack {
+  SaveId save;
+  std::string object, what;
+};
+
+struct Opened {
+  History history;
+  std::string run;  ///< uuid
+  OpenRef open;
+  std::uint32_t attempt = 0;
+  Nonce life;
+  std::optional<SaveId> resume;  ///< none: a fresh start
+  std::int64_t resumed_at_unix_ms = 0;
+  std::vector<FellBack> fell_back;
+  std::vector<std::string> notes;  ///< for a person
+};
+
+/// Errors: not_found (nothing to resume from, 66), journal_unreadable, corrupt (a checkpoint that was named),
+/// bad_argument (the owner is alive), mismatch, unavailable, no_space, unsupported.
+Result<Opened> open_run(const Seams& seams, const OpenOptions& options, Loader& loader, const Deadline& by);
+
+}  // namespace unbroken

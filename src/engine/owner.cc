@@ -1,0 +1,50 @@
+#include "engine/owner.h"
+
+#include <fmt/format.h>
+
+namespace unbroken {
+
+Owner this_owner(const Seams& seams) {
+  const ProcessIdentity me = seams.process.self();
+  const StoreIdentity where = seams.store.identity();
+  Owner owner{.job = {},
+              .host = me.host,
+              .boot_id = me.boot_id,
+              .pid_namespace = me.pid_namespace,
+              .pid = me.pid,
+              .start_ticks = me.start_ticks,
+              .device = where.device,
+              .inode = where.inode};
+  for (const char* name : {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "UNBROKEN_JOB"}) {
+    if (const auto value = seams.process.env(name); value && !value->empty()) {
+      owner.job = fmt::format("{}={}", name, value->substr(0, 200));
+      if (const auto task = seams.process.env("SLURM_PROCID"); task && owner.job.starts_with("SLURM"))
+        owner.job += " task " + task->substr(0, 20);
+      break;
+    }
+  }
+  return owner;
+}
+
+Result<> check_owner(const Seams& seams, const History& history, const std::optional<Hint>& hint,
+                     bool is_takeover) {
+  const Attempt* newest = history.newest_attempt();
+  if (newest == nullptr || is_takeover) return Done{};
+  if (hint && hint->closed == newest->slot) return Done{};
+  const Owner& owner = newest->open.owner;
+  const StoreIdentity where = seams.store.identity();
+  if (owner.device != where.device || owner.inode != where.inode) return Done{};
+  const ProcessIdentity identity{owner.host, owner.boot_id, owner.pid_namespace, owner.pid,
+                                 owner.start_ticks};
+  const ProcessIdentity me = seams.process.self();
+  if (identity.pid == me.pid && identity.start_ticks == me.start_ticks && identity.boot_id == me.boot_id)
+    return Done{};
+  if (seams.process.liveness(identity) != Liveness::alive) return Done{};
+  return Error(Code::bad_argument, fmt::format("attempt {} of this run is alive: process {} on {}{}{}: end "
+                                               "it first, or start with takeover=True",
+                                               newest->open.attempt, owner.pid, owner.host,
+                                               owner.job.empty() ? "" : ", ", owner.job))
+      .next(fmt::format("kill {}", owner.pid));
+}
+
+}  // namespace unbroken

@@ -1,0 +1,20 @@
+#pragma once
+// Who holds a run. This only stops accidents; safety is the journal's.
+#include <optional>
+
+#include "engine/seams.h"
+#include "journal/hint.h"
+#include "journal/history.h"
+
+namespace unbroken {
+
+/// This process, this job, this directory.
+Owner this_owner(const Seams& seams);
+
+/// Refuses where the owner of the newest attempt can be seen alive on this machine, in this directory. Where
+/// that cannot be decided (another host, a copied directory), where it said that it closed, and for this very
+/// process: ok, the new OPEN fences it. Errors: bad_argument, naming the process.
+Result<> check_owner(const Seams& seams, const History& history, const std::optional<Hint>& hint,
+                     bool is_takeover);
+
+}  // namespace unbroken

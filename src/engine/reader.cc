@@ -1,0 +1,88 @@
+#include "engine/reader.h"
+
+#include <fmt/format.h>
+
+#include "engine/driver.h"
+#include "engine/first_life.h"
+
+namespace unbroken {
+
+Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by) {
+  UNBROKEN_TRY(JournalRead read, unbroken::run(seams, ReadJournal({}, ReadJournal::Purpose::look), by));
+  if (read.history.genesis()) return read;
+  UNBROKEN_DO(check_may_start_fresh(seams, true, by));
+  return Error(Code::not_found, fmt::format("{} is not a run: it is empty or holds nothing of ours",
+                                            seams.store.identity().path));
+}
+
+Result<> Reader::describe(const Checkpoint& checkpoint, const Deadline& by) {
+  UNBROKEN_TRY(ReadSave::Found found,
+               unbroken::run(seams_, ReadSave(checkpoint.commit, ReadSave::Depth::description), by));
+  if (!found.damage.empty()) {
+    last_damage_ = found.damage.front();
+    return Error(Code::corrupt, fmt::format("checkpoint {} is damaged: {}: {}", checkpoint.commit.save.name(),
+                                            last_damage_->object, last_damage_->what))
+        .next(fmt::format("unbroken verify {} {}", seams_.store.identity().path,
+                          checkpoint.commit.save.name()));
+  }
+  saved_ = std::move(*found.state);
+  return Done{};
+}
+
+Result<Reader> Reader::open(const Seams& seams, std::string_view at, const Deadline& by) {
+  Reader reader(seams);
+  UNBROKEN_TRY(reader.at_, parse_at(at));
+  UNBROKEN_TRY(JournalRead read, look_at_run(seams, by));
+  reader.history_ = std::move(read.history);
+  reader.run_ = reader.history_.genesis()->run;
+  UNBROKEN_TRY(const Checkpoint* chosen, choose(reader.history_, reader.at_));
+  reader.saved_.commit = chosen->commit;
+  auto described = reader.describe(*chosen, by);
+  if (described.is(Code::corrupt) && reader.at_.kind == At::Kind::newest) described = reader.next_older(by);
+  UNBROKEN_DO(described);
+  return reader;
+}
+
+Result<> Reader::next_older(const Deadline& by) {
+  // What was collected meanwhile is not damage: look at the journal as it is now.
+  const SaveId failed = saved_.commit.save;
+  UNBROKEN_TRY(JournalRead read, look_at_run(seams_, by));
+  history_ = std::move(read.history);
+  const Checkpoint* last = history_.find(failed);
+  if (last != nullptr && last->is_good() && last_damage_)
+    fell_back_.push_back({failed, last_damage_->object, last_damage_->what});
+  bool is_older = false;
+  for (const Checkpoint* c : history_.lineage()) {
+    const bool is_failed = c->commit.save == failed;
+    if (is_older && c->is_good()) {
+      auto described = describe(*c, by);
+      if (described.ok() || !described.is(Code::corrupt)) return described;
+      fell_back_.push_back({c->commit.save, last_damage_->object, last_damage_->what});
+    }
+    is_older = is_older || is_failed;
+  }
+  return Error(Code::not_found,
+               fmt::format(
+                   "no checkpoint of this run can be loaded: {} and everything older is damaged or gone",
+                   failed.name()))
+      .next(fmt::format("unbroken verify {}", seams_.store.identity().path));
+}
+
+Result<> Reader::read(const std::vector<TensorTarget>& targets, const Deadline& by) {
+  std::vector<Damage> damage;
+  auto loaded = load_shard(seams_, saved_.shard, saved_.index, saved_.chunks, targets, damage, by);
+  if (loaded.is(Code::corrupt)) {
+    damage.clear();
+    loaded = load_shard(seams_, saved_.shard, saved_.index, saved_.chunks, targets, damage, by);
+  }
+  if (!loaded.is(Code::corrupt)) return loaded;
+  last_damage_ = damage.front();
+  UNBROKEN_TRY(const JournalRead now, look_at_run(seams_, by));
+  const Checkpoint* c = now.history.find(saved_.commit.save);
+  if (c == nullptr || c->is_intended)
+    return Error(Code::vanished, fmt::format("checkpoint {} was removed by retention while it was read",
+                                             saved_.commit.save.name()));
+  return std::move(loaded).error().with("checkpoint " + saved_.commit.save.name());
+}
+
+}  // namespace unbroken

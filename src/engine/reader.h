@@ -1,0 +1,48 @@
+#pragma once
+// Looking at a run without writing anything and without fencing anybody: for loads, commands and checks.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/bulk.h"
+#include "engine/opening.h"
+#include "engine/seams.h"
+#include "journal/read_journal.h"
+#include "restore/read_save.h"
+
+namespace unbroken {
+
+/// The journal as it stands. Errors: not_found (not a run: missing, empty, or nothing of ours),
+/// journal_unreadable, unsupported, unavailable.
+Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by);
+
+/// One checkpoint being read.
+class Reader {
+ public:
+  /// Chooses and reads the description. `newest` falls back past damage; anything else that is damaged is an
+  /// error. Errors: as look_at_run() and choose(); corrupt.
+  static Result<Reader> open(const Seams& seams, std::string_view at, const Deadline& by);
+  const SavedState& saved() const { return saved_; }
+  const std::string& run() const { return run_; }
+  const std::vector<FellBack>& fell_back() const { return fell_back_; }
+  /// Reads and verifies everything, into the targets. Errors: corrupt (damaged; targets may hold anything),
+  /// vanished (collected meanwhile), unavailable.
+  Result<> read(const std::vector<TensorTarget>& targets, const Deadline& by);
+  /// After a failed read of the newest: the next older one that can be described. Errors: not_found.
+  Result<> next_older(const Deadline& by);
+
+ private:
+  explicit Reader(const Seams& seams) : seams_(seams) {}
+  Result<> describe(const Checkpoint& checkpoint, const Deadline& by);
+
+  Seams seams_;
+  History history_;
+  std::string run_;
+  At at_;
+  SavedState saved_;
+  std::optional<Damage> last_damage_;
+  std::vector<FellBack> fell_back_;
+};
+
+}  // namespace unbroken

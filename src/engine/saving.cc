@@ -1,0 +1,59 @@
+#include "engine/saving.h"
+
+namespace unbroken {
+
+bool Saving::has_reached(Stage stage) const {
+  const std::lock_guard lock(mutex_);
+  return reached_ && *reached_ >= stage;
+}
+
+std::optional<Error> Saving::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+bool Saving::is_settled(Stage stage) const {
+  const std::lock_guard lock(mutex_);
+  return error_ || (reached_ && *reached_ >= stage);
+}
+
+Result<> Saving::wait(Stage stage, const Deadline& by) const {
+  return executor_.wait([&] { return is_settled(stage); }, by);
+}
+
+void Saving::on_change(std::function<void()> tell) {
+  {
+    const std::lock_guard lock(mutex_);
+    listeners_.push_back(tell);
+    if (!reached_ && !error_) return;
+  }
+  tell();
+}
+
+void Saving::reach(Stage stage) {
+  {
+    const std::lock_guard lock(mutex_);
+    reached_ = stage;
+  }
+  changed();
+}
+
+void Saving::fail(Error error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  changed();
+}
+
+void Saving::changed() {
+  std::vector<std::function<void()>> listeners;
+  {
+    const std::lock_guard lock(mutex_);
+    listeners = listeners_;
+  }
+  for (const auto& tell : listeners) tell();
+  executor_.notify();
+}
+
+}  // namespace unbroken

@@ -1,0 +1,54 @@
+#pragma once
+// The handle of one save, shared between the trainer, who waits, and the background, which tells.
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "world/executor.h"
+
+namespace unbroken {
+
+/// Threads: any.
+class Saving {
+ public:
+  enum class Stage : std::uint8_t {
+    staged,    ///< copied: the live state may change
+    durable,   ///< committed; survives what its tier's class says
+    verified,  ///< read back from the tier
+  };
+
+  Saving(SaveId id, Executor& executor) : id_(id), executor_(executor) {}
+  std::uint64_t step() const { return id_.step; }
+  /// "1200.a3", as it will be or is committed.
+  std::string name() const { return id_.name(); }
+  const SaveId& id() const { return id_; }
+
+  bool has_reached(Stage stage) const;
+  std::optional<Error> error() const;
+  /// True once the stage is reached or never will be.
+  bool is_settled(Stage stage) const;
+  /// Waits for is_settled(stage). Errors: late, stopped.
+  Result<> wait(Stage stage, const Deadline& by) const;
+  /// Calls `tell` after each change, from the thread that made it; at once if there already was one.
+  void on_change(std::function<void()> tell);
+
+  void reach(Stage stage);
+  void fail(Error error);
+
+ private:
+  void changed();
+
+  const SaveId id_;
+  Executor& executor_;
+  mutable std::mutex mutex_;
+  std::optional<Stage> reached_;
+  std::optional<Error> error_;
+  std::vector<std::function<void()>> listeners_;
+};
+
+}  // namespace unbroken
