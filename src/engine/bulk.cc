@@ -34,7 +34,7 @@ class InFlight {
     };
   }
   Result<> wait() {
-    join(executor_, [this] { return outstanding_.load() == 0; });
+    executor_.join([this] { return outstanding_.load() == 0; });
     const std::lock_guard lock(mutex_);
     if (error_) return *error_;
     return Done{};

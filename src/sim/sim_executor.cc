@@ -74,6 +74,17 @@ Result<> SimExecutor::wait(const std::function<bool()>& is_done, const Deadline&
   }
 }
 
+void SimExecutor::join(const std::function<bool()>& is_done) {
+  while (!is_done()) {
+    // While the process ends, its other threads unwind one after the other: let them.
+    if (process_.is_ending()) {
+      scheduler_.step_back();
+    } else {
+      (void)wait(is_done, Deadline{Instant{Duration::max()}, {}});
+    }
+  }
+}
+
 void SimExecutor::notify() {
   for (SimThread* const thread : waiting_) scheduler_.wake(*thread);
 }

@@ -28,6 +28,7 @@ class SimExecutor final : public Executor {
   void post_at(Instant when, Task task) override;
   /// Errors: also stopped where the process is being ended.
   Result<> wait(const std::function<bool()>& is_done, const Deadline& by) override;
+  void join(const std::function<bool()>& is_done) override;
   void notify() override;
   unsigned width(Lane lane) const override { return lanes_[static_cast<std::size_t>(lane)].width; }
   /// Forgets what was to run later; what was accepted for now still runs.

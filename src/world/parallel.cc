@@ -32,11 +32,6 @@ void work(Shared& shared, const std::function<Result<>(std::size_t)>& body) {
 
 }  // namespace
 
-void join(Executor& executor, const std::function<bool()>& is_done) {
-  constexpr Instant kNever{Duration::max()};
-  while (!is_done()) (void)executor.wait(is_done, Deadline{kNever, {}});
-}
-
 Result<> parallel_for(Executor& executor, Lane lane, std::size_t count,
                       const std::function<Result<>(std::size_t)>& body) {
   const auto shared = std::make_shared<Shared>(count);
@@ -49,7 +44,7 @@ Result<> parallel_for(Executor& executor, Lane lane, std::size_t count,
     if (!is_taken) break;
   }
   work(*shared, body);
-  join(executor, [&] { return shared->done.load() == count; });
+  executor.join([&] { return shared->done.load() == count; });
   for (auto& error : shared->errors)
     if (error) return std::move(*error);
   return Done{};

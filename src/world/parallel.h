@@ -12,7 +12,4 @@ namespace unbroken {
 Result<> parallel_for(Executor& executor, Lane lane, std::size_t count,
                       const std::function<Result<>(std::size_t)>& body);
 
-/// Waits, however long, for something that our own lanes are about to do (it ends by itself).
-void join(Executor& executor, const std::function<bool()>& is_done);
-
 }  // namespace unbroken
