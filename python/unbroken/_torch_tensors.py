@@ -14,9 +14,12 @@ _PLAIN = {torch.Tensor, torch.nn.Parameter} | ({torch.nn.Buffer} if hasattr(torc
 _RAW = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
+_NAMES = {getattr(torch, name): ours for name, ours in TORCH_TO_NAME.items() if hasattr(torch, name)}
+
+
 def dtype_name(tensor, name: str) -> str:
     """Our name of its dtype. Errors: Misconfigured for quantised ones."""
-    found = TORCH_TO_NAME.get(str(tensor.dtype).removeprefix("torch."))
+    found = _NAMES.get(tensor.dtype)
     if found is None:
         raise refuse(name, f"a tensor of {tensor.dtype} is quantised and cannot be kept")
     return found
@@ -51,15 +54,18 @@ def _host(tensor):
 def view(tensor, name: str) -> View:
     """tensors.view; a tensor on an accelerator is copied to the host here."""
     _check(tensor, name)
-    dtype, shape, size = dtype_name(tensor, name), tuple(tensor.shape), tensor.element_size()
-    memory = None
-    if tensor.numel() and not _is_lazy(tensor):
-        memory = (tensor.data_ptr(), dtype, shape, tuple(s * size for s in tensor.stride()))
-        if tensor.device.type != "cpu":
-            memory = (str(tensor.device), *memory)
-    host = _host(tensor)
-    pointer = host.data_ptr() if host.numel() else 0
-    return View("tensor", dtype, shape, tuple(host.stride()), pointer, host.numel() * size, host, memory)
+    dtype, size = dtype_name(tensor, name), tensor.element_size()
+    shape, strides, count = tuple(tensor.shape), tensor.stride(), tensor.numel()
+    if count == 0:
+        return View("tensor", dtype, shape, strides, 0, 0, tensor, None)
+    owner, memory = tensor, None
+    if not _is_lazy(tensor):
+        memory = (tensor.data_ptr(), dtype, shape, tuple([s * size for s in strides]))
+    if memory is None or tensor.device.type != "cpu":
+        memory = memory and (str(tensor.device), *memory)
+        owner = _host(tensor)
+        strides = owner.stride()
+    return View("tensor", dtype, shape, strides, owner.data_ptr(), count * size, owner, memory)
 
 
 def _raw(tensor):

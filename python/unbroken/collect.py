@@ -65,7 +65,7 @@ class Capture:
         """The node of a tensor or an array, which is taken."""
         if name in self._names:
             raise refuse(name, "two parts of the state have this name")
-        if len(name.encode()) > NAME_BYTES_MAX:
+        if len(name) * 4 > NAME_BYTES_MAX and len(name.encode()) > NAME_BYTES_MAX:
             raise refuse(name, f"the name is longer than {NAME_BYTES_MAX} bytes")
         view = tensors.view(value, name)
         self._names.add(name)

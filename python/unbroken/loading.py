@@ -48,7 +48,7 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False):
     if into is not None and not isinstance(into, dict):
         raise Misconfigured('load: into= is a dict of names and objects, such as into={"model": model}')
     reader = call(_native.core.Reader, os.path.abspath(os.fspath(path)), str(at))
-    fell_back = list(reader.fell_back)
+    passed = []  # damaged ones that only reading found
     while True:
         saved = Saved(reader.saved, json.loads(reader.saved.tree))
         try:
@@ -56,15 +56,17 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False):
                 content = _read(reader, saved, [only] if isinstance(only, str) else only, torch)
             else:
                 content = _read_into(reader, saved, into)
+            break
         except CorruptCheckpoint as error:
             if at != "newest" or not call(reader.next_older):
                 raise
-            fell_back += [f for f in reader.fell_back if f not in fell_back]
-            say(f"{error}: using {reader.name} instead")
-            continue
-        for fallen in fell_back if saved.name == reader.name else ():
-            say(f"checkpoint {fallen['name']} is damaged ({fallen['object']}: {fallen['what']}): {saved.name} is used")
-        return Checkpoint(content, saved, fell_back)
+            passed.append({"name": saved.name, "object": "", "what": str(error)})
+    known = {fallen["name"] for fallen in reader.fell_back}
+    fell_back = [*reader.fell_back, *(fallen for fallen in passed if fallen["name"] not in known)]
+    for fallen in fell_back:
+        where = f"{fallen['object']}: " if fallen["object"] else ""
+        say(f"checkpoint {fallen['name']} is damaged ({where}{fallen['what']}): using {saved.name} instead")
+    return Checkpoint(content, saved, fell_back)
 
 
 def _read(reader, saved, only, wants_torch):
@@ -88,7 +90,9 @@ def _read(reader, saved, only, wants_torch):
 
 
 def _prune(node, name, globs):
-    """The part of a node whose leaves match; None where none does. Only dicts are thinned out."""
+    """The part of a node whose names match; None where none does. Only dicts are thinned out."""
+    if any(fnmatch.fnmatchcase(name, glob) for glob in globs):
+        return node
     if isinstance(node, dict) and "dict" in node and node["dict"]:
         pairs = []
         for key, item in node["dict"]:

@@ -49,6 +49,7 @@ class Run:
         self._session = call(_native.core.Session, options.directory(path), settings)
         self._attached = Attached()
         self._metrics = Metrics()
+        self._noted: dict = {}  # the metrics of the last completed step
         self._late_metrics = None  # (step, values) of which some were still on a device
         self._watch = OptimizerWatch()
         self._stop = StopSignal()
@@ -298,7 +299,7 @@ class Run:
             step, values = self._late_metrics
             self._late_metrics = None
             call(self._session.late_metrics, step, read(values))
-        values = self._metrics.take()
+        values = self._noted = self._metrics.take()
         if is_late(values) and hasattr(self._session, "late_metrics"):
             self._late_metrics = self._step, values
             call(self._session.boundary, self._step, [])
@@ -341,7 +342,7 @@ class Run:
             raise Misconfigured("save: the last body did not complete, so its state has no step")
         if not self._has_label:
             raise Misconfigured("save: no step was completed or restored yet")
-        saving = self._saver.now(self._step, wait)
+        saving = self._saver.now(self._step, read(self._noted), wait)
         self._say_messages()
         return saving
 
@@ -377,6 +378,8 @@ class Run:
             if self._late_metrics is not None:
                 step, values = self._late_metrics
                 call(self._session.late_metrics, step, read(values))
+            while call(self._session.drain, _SLICE_S) is False:
+                pass
             call(self._session.close, how)
             self._say_messages()
         except (Exception, SystemExit) as error:

@@ -34,11 +34,11 @@ class Saver:
         self._deferred.append((saving, wait))
         return saving
 
-    def now(self, step: int, wait: bool) -> Saving:
+    def now(self, step: int, metrics, wait: bool) -> Saving:
         """A save of the state after `step` completed steps, at once. Errors: with `wait`, those of the save."""
         saving = self.last = Saving()
         try:
-            self._take(saving, step, "explicit", [], None)
+            self._take(saving, step, "explicit", metrics, None)
         except BaseException as error:
             saving.fail(error)
             raise

@@ -13,6 +13,9 @@ from unbroken.errors import Misconfigured
 from unbroken.tree import numpy_dtype, refuse
 
 
+_torch_side = None  # the module _torch_tensors, once a tensor of torch was seen
+
+
 class View(NamedTuple):
     """What the core needs to copy a tensor: strides in elements, nbytes of the contiguous form."""
 
@@ -31,11 +34,10 @@ class View(NamedTuple):
 
 
 def _torch():
-    if "torch" not in sys.modules:
-        return None
-    from unbroken import _torch_tensors
-
-    return _torch_tensors
+    global _torch_side
+    if _torch_side is None:
+        from unbroken import _torch_tensors as _torch_side
+    return _torch_side
 
 
 def _is_array(value) -> bool:

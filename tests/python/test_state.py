@@ -282,3 +282,33 @@ def test_names_are_taken_once(run_dir):
     for name in ("x", "rng", "run", "state"):
         with pytest.raises(Misconfigured, match=name):
             run.attach(**{name: {}})
+
+
+def some_state(rng, depth=0):
+    """A random nested state, and the same with every array zeroed and every plain value replaced."""
+    kind = rng.choice(["array", "array", "number", "text", "dict", "list"] if depth < 3 else ["array", "number"])
+    if kind == "array":
+        dtype = rng.choice(["f4", "f8", "i8", "u1", "c16", "f2"])
+        shape = tuple(rng.randrange(4) for _ in range(rng.randrange(4)))
+        size = int(numpy.prod(shape)) * numpy.dtype(dtype).itemsize
+        value = numpy.frombuffer(rng.randbytes(size), dtype).reshape(shape).copy()
+        if rng.random() < 0.3:
+            value = value.T
+        return value, numpy.zeros_like(value)
+    if kind == "number":
+        return rng.choice([rng.random(), rng.randrange(10**30), None, True]), 0
+    if kind == "text":
+        return "".join(rng.choices('ab.\\"1', k=3)), ""
+    parts = [some_state(rng, depth + 1) for _ in range(rng.randrange(1, 5))]
+    if kind == "list":
+        return [a for a, _ in parts], [b for _, b in parts]
+    keys = rng.sample(["a", "b", "a.b", "1", 1, (1, "x"), "", None, "\\", '"q"', 2.5], len(parts))
+    return ({k: a for k, (a, _) in zip(keys, parts, strict=True)}, {k: b for k, (_, b) in zip(keys, parts, strict=True)})
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_states_come_back(run_dir, seed):
+    rng = random.Random(seed)
+    before, after = ({f"k{i}": part for i, part in enumerate(side)} for side in zip(*[some_state(rng) for _ in range(3)], strict=True))
+    there_and_back(run_dir, before, after)
+    assert bits(after) == bits(before)
