@@ -23,3 +23,6 @@ unbroken_module(sim DEPENDS filestore)
 unbroken_module(engine DEPENDS snapshot commit restore cadence)
 # L5
 unbroken_module(session DEPENDS engine filestore os drill)
+if(UNBROKEN_PROGRAM)
+  unbroken_module(cli DEPENDS planner os LIBRARIES CLI11::CLI11 PkgConfig::YAML_CPP)
+endif()
