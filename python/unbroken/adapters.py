@@ -12,6 +12,7 @@ from unbroken.generators import GeneratorAdapter, handlers_of
 from unbroken.names import join, segment_of_node
 from unbroken.tree import decode, encode, is_container, items_of, pairs_of, tensor_name, tensors_of
 
+_PLAIN = {type(None), bool, int, float, complex, str, bytes}
 _DICTS = (dict, OrderedDict, Counter, defaultdict)
 
 
@@ -47,6 +48,8 @@ def is_rich(value) -> bool:
 
 def rich_leaves(value, _around=()):
     """The tensors and the objects with a state of their own in a value, depth first."""
+    if type(value) in _PLAIN:
+        return
     if isinstance(value, (*_DICTS, list, tuple, deque)):
         if id(value) in _around:
             return

@@ -59,6 +59,14 @@ def _scalar(value, kind, name):
     return NOT_A_LEAF
 
 
+def _quick(value):
+    """The node of the commonest plain values, without a name at hand."""
+    kind = type(value)
+    if value is None or kind is bool or (kind is int and -(2**63) <= value < 2**64):
+        return value
+    return float_node(value) if kind is float else NOT_A_LEAF
+
+
 def _foreign(value, kind, name):
     """NumPy scalars, torch dtypes, torch.Size: only where their library is there already."""
     numpy = sys.modules.get("numpy")
@@ -128,7 +136,7 @@ class Encoder:
 
     def _container(self, value, kind, name):
         if kind is list or kind is tuple:
-            items = [self.encode(item, join(name, str(i))) for i, item in enumerate(value)]
+            items = self._items(value, name)
             return items if kind is list else {"tuple": items}
         if kind is dict or kind in _PAIRS:
             if kind is defaultdict and value.default_factory is not None:
@@ -136,11 +144,18 @@ class Encoder:
             pairs = [self.pair(key, item, name) for key, item in value.items()]
             return {"dict": pairs} if kind is dict else {"kind": _PAIRS[kind], "items": pairs}
         if kind is deque:
-            items = [self.encode(item, join(name, str(i))) for i, item in enumerate(value)]
+            items = self._items(value, name)
             bound = {} if value.maxlen is None else {"maxlen": value.maxlen}
             return {"kind": "deque", "items": items, **bound}
         items = [self.plain(item, f"{name}.{{item}}") for item in value]
         return {"kind": _ITEMS[kind], "items": sorted(items, key=lambda node: canonical(node).encode())}
+
+    def _items(self, values, name):
+        nodes = []
+        for i, value in enumerate(values):
+            node = _quick(value)
+            nodes.append(self.encode(value, join(name, str(i))) if node is NOT_A_LEAF else node)
+        return nodes
 
     def pair(self, key, item, name):
         """[key, item] of a dict at `name`."""

@@ -672,3 +672,80 @@ def test_load_gives_the_shape_that_was_attached(run_dir):
     assert list(unbroken.load(run_dir, only="model.a.*")["model"]) == ["a.weight"]
     with pytest.raises(unbroken.NothingToResume):
         unbroken.load(run_dir, at=77)
+
+
+def test_averaged_weights_and_their_schedule_continue(run_dir):
+    from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn
+
+    def life(path, seed):
+        torch.manual_seed(seed)
+        model = Net()
+        ema = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+        optimizer = O.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        scheduler = SWALR(optimizer, swa_lr=0.01, anneal_epochs=4)
+        with unbroken.Run(path) as run:
+            run.attach(model=model, ema=ema, optimizer=optimizer, scheduler=scheduler)
+            for _ in run.steps(7):
+                optimizer.zero_grad()
+                model(torch.randn(3, 6)).pow(2).sum().backward()
+                optimizer.step()
+                ema.update_parameters(model)
+                scheduler.step()
+        return bits(model.state_dict()), bits(ema.state_dict()), optimizer.param_groups[0]["lr"]
+
+    want = life(run_dir / "straight", 1)
+    for i, stop in enumerate((1, 4)):
+        with stops_at(stop):
+            life(run_dir / "killed", 1 + i)
+    got = life(run_dir / "killed", 9)
+    assert got == want
+    assert want[0] != want[1]
+
+
+def test_quantised_state_of_an_optimizer_keeps_its_codes_and_what_they_share(run_dir):
+    def make():
+        model = Twins()
+        optimizer = O.SGD(model.parameters(), lr=0.1)
+        return model, optimizer
+
+    before, optimizer = make()
+    codes = torch.linspace(-1, 1, 256)
+    for i, p in enumerate(before.parameters()):
+        optimizer.state[p] = {"state1": torch.full((3, 3), i, dtype=torch.uint8), "qmap1": codes, "absmax": torch.ones(()), "step": i}
+    trained(run_dir, before, optimizer)
+    after, second = make()
+    attach(run_dir, model=after, optimizer=second)
+    assert moments(after, second) == moments(before, optimizer)
+    assert second.state[after.p]["qmap1"] is second.state[after.q]["qmap1"]
+
+
+def test_state_of_a_parameter_in_no_group_is_refused(run_dir):
+    model = Twins()
+    optimizer = O.Adam([model.p])
+    optimizer.state[model.q] = {"exp_avg": torch.ones(1)}
+    with pytest.raises(Misconfigured, match="none of its groups"):
+        trained(run_dir, model, optimizer)
+
+
+def test_a_restore_that_did_nothing_would_be_noticed(run_dir, monkeypatch):
+    trained_state(run_dir, model=nn.Linear(2, 2))
+    from unbroken.collect import Plan
+
+    original = Plan.finish
+
+    def spoilt(self):
+        original(self)
+        with torch.no_grad():
+            model.bias.zero_()
+
+    monkeypatch.setattr(Plan, "finish", spoilt)
+    model = nn.Linear(2, 2)
+    with pytest.raises(StateMismatch, match=r"model\.bias: saved digest"):
+        attach(run_dir, model=model)
+
+
+def test_extending_a_finished_run_takes_the_next_steps_only(run_dir):
+    first = train(run_dir / "a", 4)[0]
+    more = train(run_dir / "a", 7, seed=5)[0]
+    assert [step for step, *_ in first + more] == list(range(7))
+    assert first + more == train(run_dir / "b", 7)[0]
