@@ -6,4 +6,4 @@ target_include_directories(unbroken_store_suite PUBLIC "${PROJECT_SOURCE_DIR}/te
 target_link_libraries(unbroken_store_suite PUBLIC unbroken_world GTest::gmock PRIVATE unbroken_warnings)
 
 file(GLOB conformance_tests CONFIGURE_DEPENDS tests/conformance/*_test.cc)
-unbroken_test(conformance_test SOURCES ${conformance_tests} DEPENDS filestore os LIBRARIES unbroken_store_suite)
+unbroken_test(conformance_test SOURCES ${conformance_tests} DEPENDS filestore os sim LIBRARIES unbroken_store_suite)

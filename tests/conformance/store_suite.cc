@@ -184,6 +184,7 @@ TEST_P(StoreSuite, WriterThatIsDroppedLeavesNothing) {
       ASSERT_TRUE(writer.ok());
       writer.value()->write(0, BufferRef::of("four"), [](Result<> result) { EXPECT_OK(result); });
     }
+    world().settle();
     EXPECT_TRUE(get("data/step/shard").is(Code::not_found));
     EXPECT_THAT(list("data/step/").value(), IsEmpty());
     EXPECT_OK(write("data/step/shard", "again", 5));
@@ -231,6 +232,7 @@ TEST_P(StoreSuite, WriterFinishKeepsItsDeadline) {
     const auto writer = store().open_writer("data/shard", 4, soon());
     ASSERT_TRUE(writer.ok());
     writer.value()->write(0, BufferRef::of("four"), [](Result<> result) { EXPECT_OK(result); });
+    world().settle();
     EXPECT_TRUE(writer.value()->finish({world().now(), {}}).is(Code::late));
   });
 }

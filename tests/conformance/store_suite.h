@@ -29,6 +29,8 @@ class StoreUnderTest {
   virtual void run(const std::function<void()>& body) { body(); }
   /// Runs all of `bodies` at once, as far as the world can, until each has ended; called inside run().
   virtual void race(std::vector<std::function<void()>> bodies) = 0;
+  /// Returns once every write in flight has been answered; nothing to do where write() answers at once.
+  virtual void settle() {}
   /// Drops whatever is not durable; store() and other() are new clients afterwards. Outside run().
   virtual void lose_power() { FAIL() << "this storage cannot lose power"; }
 };
