@@ -39,6 +39,8 @@ function(unbroken_test name)
     target_link_libraries(${name} PRIVATE unbroken_${dependency})
   endforeach()
   target_link_libraries(${name} PRIVATE unbroken_warnings GTest::gtest_main GTest::gmock ${ARG_LIBRARIES})
+  # Tests need not be fast; they need not take longer to compile than what they test.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_compile_definitions(${name} PRIVATE UNBROKEN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
