@@ -1,6 +1,7 @@
 # The layers (ARCHITECTURE.md): a module may depend on modules above it in this file, and only on those it names.
 # L0
 unbroken_module(base LIBRARIES fmt::fmt nlohmann_json::nlohmann_json OpenSSL::Crypto PkgConfig::XXHASH)
+target_include_directories(unbroken_base PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
 # L1
 unbroken_module(world DEPENDS base)
 unbroken_module(filestore DEPENDS world)
@@ -18,11 +19,14 @@ unbroken_module(drill DEPENDS state)
 unbroken_module(planner DEPENDS cadence)
 # The worlds
 unbroken_module(os DEPENDS world LIBRARIES Threads::Threads)
-unbroken_module(sim DEPENDS filestore)
+unbroken_module(simdisk DEPENDS world)
+unbroken_module(sim DEPENDS simdisk filestore)
 # L4
 unbroken_module(engine DEPENDS snapshot commit restore cadence)
 # L5
-unbroken_module(session DEPENDS engine filestore os drill)
+unbroken_module(session DEPENDS engine filestore os drill data LIBRARIES unbroken_version)
 if(UNBROKEN_PROGRAM)
-  unbroken_module(cli DEPENDS planner os LIBRARIES CLI11::CLI11 PkgConfig::YAML_CPP)
+  unbroken_module(cli DEPENDS planner session LIBRARIES CLI11::CLI11 PkgConfig::YAML_CPP)
 endif()
+# What reads bytes that others wrote
+unbroken_fuzz(record SOURCES src/journal/record_fuzz.cc DEPENDS journal)

@@ -34,7 +34,7 @@ Result<> create_run_object(const Seams& seams, const Genesis& genesis, const Dea
 
 }  // namespace
 
-Result<> check_may_start_fresh(const Seams& seams, bool is_fresh_allowed, const Deadline& by) {
+Result<> check_may_start_fresh(const Seams& seams, bool is_fresh_allowed, bool has_sign, const Deadline& by) {
   const std::string path = seams.store.identity().path;
   UNBROKEN_TRY(const std::vector<std::string> names, seams.store.list("", by));
   static constexpr std::array<std::string_view, 5> kOurs{"RUN", "fold", "data", "hint", "metrics"};
@@ -50,15 +50,21 @@ Result<> check_may_start_fresh(const Seams& seams, bool is_fresh_allowed, const 
     return Error(Code::journal_unreadable,
                  fmt::format("{}: the journal has no slot 0 but \"journal/{}\"", path, slots.front()))
         .next(fmt::format("unbroken verify {}", path));
-  const std::string sign = sign_of_earlier_life(seams.process);
-  if (!sign.empty() && !is_fresh_allowed)
-    return Error(Code::not_found,
-                 fmt::format("{} is empty although {} says that this job ran before: is it the right "
-                             "directory, and is it mounted? "
-                             "If the first life ended before its first step, start once with fresh=True",
-                             path, sign))
+  if (has_sign && !is_fresh_allowed)
+    return Error(Code::not_found, fmt::format("{} is empty: there is no checkpoint to resume from", path))
         .next(fmt::format("ls -la {}", path));
-  return Done{};
+  return check_no_earlier_life(seams.process, path, is_fresh_allowed);
+}
+
+Result<> check_no_earlier_life(const Process& process, const std::string& path, bool is_fresh_allowed) {
+  const std::string sign = sign_of_earlier_life(process);
+  if (sign.empty() || is_fresh_allowed) return Done{};
+  return Error(Code::not_found,
+               fmt::format("{} is empty or missing although {} says that this job ran before: is it the "
+                           "right directory, and is it mounted? "
+                           "If the first life ended before its first step, start once with fresh=True",
+                           path, sign))
+      .next(fmt::format("ls -la {}", path));
 }
 
 Result<History> create_run(const Seams& seams, History history, const Deadline& by) {

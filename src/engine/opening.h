@@ -39,6 +39,7 @@ struct OpenOptions {
   At resume;
   bool is_fresh_allowed = false;
   bool is_takeover = false;
+  bool has_sign = false;  ///< the caller knows of an earlier life
   Policy policy;
   /// Asked once, right before the first record is appended: is this storage fit for a journal?
   std::function<Result<>(const Deadline&)> probe;

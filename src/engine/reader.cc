@@ -10,7 +10,7 @@ namespace unbroken {
 Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by) {
   UNBROKEN_TRY(JournalRead read, unbroken::run(seams, ReadJournal({}, ReadJournal::Purpose::look), by));
   if (read.history.genesis()) return read;
-  UNBROKEN_DO(check_may_start_fresh(seams, true, by));
+  UNBROKEN_DO(check_may_start_fresh(seams, true, false, by));
   return Error(Code::not_found, fmt::format("{} is not a run: it is empty or holds nothing of ours",
                                             seams.store.identity().path));
 }

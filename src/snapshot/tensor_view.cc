@@ -3,10 +3,22 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
 namespace unbroken {
+
+TensorView contiguous_view(std::string name, DType dtype, Shape shape, void* data) {
+  TensorView view{std::move(name), dtype, std::move(shape), {}, data};
+  view.stride_elements.resize(view.shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t axis = view.shape.size(); axis-- > 0;) {
+    view.stride_elements[axis] = stride;
+    stride *= static_cast<std::int64_t>(view.shape[axis]);
+  }
+  return view;
+}
 
 bool is_contiguous(const TensorView& view) {
   std::int64_t expected = 1;

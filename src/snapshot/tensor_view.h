@@ -10,18 +10,9 @@
 #include "format/index.h"
 #include "state/dtype.h"
 #include "state/tree.h"
+#include "unbroken/tensor.h"
 
 namespace unbroken {
-
-/// Shapes: `shape` and `stride_elements` have one entry per axis; strides may be zero or negative. `data`
-/// points to the element at index 0 of every axis.
-struct TensorView {
-  std::string name;
-  DType dtype = DType::u8;
-  Shape shape;
-  std::vector<std::int64_t> stride_elements;
-  const void* data = nullptr;
-};
 
 /// All that is saved: tensors once each, other names of the same bytes, and the tree that refers to them.
 struct StateView {

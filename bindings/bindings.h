@@ -1,0 +1,50 @@
+#pragma once
+// Shared by the parts of the extension.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/reader.h"
+#include "session/runtime.h"
+#include "session/settings.h"
+
+namespace unbroken::bindings {
+
+namespace nb = nanobind;
+
+/// Raises CoreError(code, kind, message, next_command).
+[[noreturn]] void raise(const Error& error);
+
+/// The value, or the error as an exception.
+template <class T>
+T unwrap(Result<T> result) {
+  if (!result.ok()) raise(result.error());
+  return std::move(result).value();
+}
+
+/// (name, dtype, shape, strides in elements, address, bytes).
+using TensorTuple = std::tuple<std::string, std::string, std::vector<std::uint64_t>,
+                               std::vector<std::int64_t>, std::uintptr_t, std::uint64_t>;
+/// (name, address, bytes).
+using TargetTuple = std::tuple<std::string, std::uintptr_t, std::uint64_t>;
+
+std::vector<TensorView> views_of(const std::vector<TensorTuple>& tensors);
+std::vector<TensorTarget> targets_of(const std::vector<TargetTuple>& targets);
+StateView state_of(const std::vector<TensorTuple>& tensors,
+                   const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree);
+
+void bind_state(nb::module_& m);
+void bind_session(nb::module_& m);
+
+/// A saved state, shared with Python.
+struct PySaved {
+  SavedState state;
+  std::string run;
+};
+
+}  // namespace unbroken::bindings

@@ -1,0 +1,72 @@
+// The extension unbroken._core: the engine as the Python package sees it. Glue only.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "bindings.h"
+#include "data/permutation.h"
+#include "os/os_points.h"
+#include "unbroken_version.h"
+
+namespace unbroken::bindings {
+
+nb::object core_error_type;
+
+void raise(const Error& error) {
+  PyErr_SetObject(core_error_type.ptr(),
+                  nb::make_tuple(std::string(name_of(error.code())), std::string(kind_of(error.code()).name),
+                                 error.what(), error.next_command())
+                      .ptr());
+  throw nb::python_error();
+}
+
+namespace {
+
+nb::dict version() {
+  nb::dict out;
+  out["version"] = UNBROKEN_VERSION;
+  out["format"] = 1;
+  out["commit"] = UNBROKEN_COMMIT;
+  return out;
+}
+
+std::vector<std::uint64_t> fill(const KeyedPermutation& permutation, std::uint64_t start,
+                                std::uint64_t count) {
+  if (start > permutation.count() || count > permutation.count() - start)
+    raise(Error(Code::bad_argument, "positions beyond the end of the epoch"));
+  std::vector<std::uint64_t> out(count);
+  permutation.fill(start, out);
+  return out;
+}
+
+}  // namespace
+
+}  // namespace unbroken::bindings
+
+NB_MODULE(_core, m) {
+  namespace nb = nanobind;
+  using namespace unbroken;
+  using namespace unbroken::bindings;
+  m.doc() = "The native core of unbroken.";
+  core_error_type = nb::steal(PyErr_NewException("unbroken._core.CoreError", PyExc_Exception, nullptr));
+  m.attr("CoreError") = core_error_type;
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { core_error_type.reset(); }));
+  m.def("version", &version);
+  nb::class_<KeyedPermutation>(m, "Permutation")
+      .def(nb::init<std::uint64_t, std::uint64_t, std::uint64_t>(), nb::arg("n"), nb::arg("seed"),
+           nb::arg("epoch"))
+      .def("at", &KeyedPermutation::at)
+      .def("fill", &fill, nb::arg("start"), nb::arg("count"));
+  bind_state(m);
+  bind_session(m);
+  if (auto installed = install_points(OsProcess()); !installed.ok()) raise(installed.error());
+}

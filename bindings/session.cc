@@ -1,0 +1,301 @@
+// One life of a run, as Python drives it.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "bindings.h"
+#include "os/fork_guard.h"
+#include "snapshot/snapshot.h"
+
+namespace unbroken::bindings {
+
+namespace {
+
+Saving::Stage stage_of(const std::string& name) {
+  if (name == "staged") return Saving::Stage::staged;
+  if (name == "durable") return Saving::Stage::durable;
+  if (name == "verified") return Saving::Stage::verified;
+  raise(Error(Code::bad_argument, "no stage \"" + name + "\""));
+}
+
+/// Calls Python back for what only it knows. The first exception is kept and comes out of restore()
+/// unchanged.
+class PyLoader final : public Loader {
+ public:
+  PyLoader(nb::object loader, const std::string& run) : loader_(std::move(loader)), run_(run) {}
+  Result<> check(const SavedState& saved) override {
+    return guarded<Done>([&] {
+      loader_.attr("check")(PySaved{saved, run_});
+      return Done{};
+    });
+  }
+  Result<std::vector<TensorTarget>> targets(const SavedState& saved) override {
+    return guarded<std::vector<TensorTarget>>([&] {
+      return targets_of(nb::cast<std::vector<TargetTuple>>(loader_.attr("targets")(PySaved{saved, run_})));
+    });
+  }
+  std::exception_ptr exception() const { return exception_; }
+
+ private:
+  template <class T, class Call>
+  Result<T> guarded(Call call) {
+    const nb::gil_scoped_acquire acquired;
+    try {
+      return call();
+    } catch (...) {
+      exception_ = std::current_exception();
+      return Error(Code::stopped, "the caller refused");
+    }
+  }
+
+  nb::object loader_;
+  const std::string& run_;
+  std::exception_ptr exception_;
+};
+
+class PySaving {
+ public:
+  explicit PySaving(std::shared_ptr<Saving> saving, const Engine& engine, const Seams& seams)
+      : saving_(std::move(saving)), seams_(seams) {
+    (void)engine;
+  }
+  std::string name() const { return saving_->name(); }
+  std::uint64_t step() const { return saving_->step(); }
+  bool has(Saving::Stage stage) const { return saving_->has_reached(stage); }
+  nb::object error() const {
+    const auto error = saving_->error();
+    if (!error) return nb::none();
+    return nb::make_tuple(std::string(name_of(error->code())), std::string(kind_of(error->code()).name),
+                          error->what(), error->next_command());
+  }
+  bool wait(const std::string& stage, std::optional<double> timeout_s) const {
+    const Saving::Stage wanted = stage_of(stage);
+    const nb::gil_scoped_release released;
+    const auto limit =
+        timeout_s
+            ? std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(0.0, *timeout_s)))
+            : kCallLimit;
+    return saving_->wait(wanted, seams_.within(limit)).ok();
+  }
+  void on_change(nb::object tell) const {
+    // The last reference may go on a thread of ours.
+    const auto shared = std::shared_ptr<nb::object>(new nb::object(std::move(tell)), [](nb::object* mine) {
+      if (!Py_IsInitialized()) return;
+      const nb::gil_scoped_acquire acquired;
+      delete mine;
+    });
+    const nb::gil_scoped_release released;
+    saving_->on_change([shared] {
+      if (!Py_IsInitialized()) return;
+      const nb::gil_scoped_acquire acquired;
+      try {
+        (*shared)();
+      } catch (nb::python_error& e) {
+        e.discard_as_unraisable("unbroken: a save's listener");
+      }
+    });
+  }
+
+ private:
+  std::shared_ptr<Saving> saving_;
+  Seams seams_;
+};
+
+class PySession {
+ public:
+  PySession(const std::string& path, const nb::dict& options) {
+    RunOptions run;
+    run.every = nb::cast<std::string>(options["every"]);
+    run.keep_last = nb::cast<std::uint32_t>(options["keep_last"]);
+    run.resume = nb::cast<std::string>(options["resume"]);
+    run.is_fresh_allowed = nb::cast<bool>(options["fresh"]);
+    run.is_takeover = nb::cast<bool>(options["takeover"]);
+    on_save_error_ = nb::cast<std::string>(options["on_save_error"]);
+    run.raises_on_save_error = on_save_error_ == "raise";
+    if (nb::object group = options["group"]; !group.is_none()) run.group = nb::cast<std::string>(group);
+    auto opened = [&]() -> Result<> {
+      const nb::gil_scoped_release released;
+      UNBROKEN_TRY(runtime_, Runtime::open(path, {.purpose = RuntimeOptions::Purpose::train,
+                                                  .group = run.group,
+                                                  .is_fresh_allowed = run.is_fresh_allowed}));
+      UNBROKEN_TRY(EngineOptions engine, engine_options(*runtime_, run));
+      engine_ = std::make_unique<Engine>(runtime_->seams(), std::move(engine));
+      return Done{};
+    }();
+    resume_ = run.resume;
+    unwrap(std::move(opened));
+  }
+  ~PySession() {
+    if (guard_.is_child()) {
+      // Threads and locks belong to the parent: let go of everything unused.
+      (void)engine_.release();
+      (void)runtime_.release();
+      return;
+    }
+    const nb::gil_scoped_release released;
+    engine_.reset();
+    runtime_.reset();
+  }
+
+  nb::dict restore(nb::object loader) {
+    PyLoader py(std::move(loader), run_);
+    auto done = [&] {
+      const nb::gil_scoped_release released;
+      return engine_->restore(py, by());
+    }();
+    if (py.exception()) std::rethrow_exception(py.exception());
+    unwrap(std::move(done));
+    const Opened& opened = engine_->opened();
+    nb::dict report;
+    report["fresh"] = !opened.resume.has_value();
+    report["step"] = opened.resume ? opened.resume->step : 0;
+    report["attempt"] = opened.attempt;
+    report["name"] = opened.resume ? nb::cast(opened.resume->name()) : nb::none();
+    report["at"] = resume_;
+    report["run"] = opened.run;
+    report["survives"] = std::string(runtime_->survives());
+    const double age_s =
+        static_cast<double>(runtime_->seams().clock.wall_unix_ms() - opened.resumed_at_unix_ms) / 1e3;
+    report["resumed_age_s"] = opened.resume ? nb::cast(std::max(0.0, age_s)) : nb::none();
+    nb::list fell_back;
+    for (const FellBack& fallen : opened.fell_back) {
+      nb::dict item;
+      item["name"] = fallen.save.name();
+      item["object"] = fallen.object;
+      item["what"] = fallen.what;
+      fell_back.append(item);
+    }
+    report["fell_back"] = fell_back;
+    std::vector<std::string> notes = runtime_->notes();
+    notes.insert(notes.end(), opened.notes.begin(), opened.notes.end());
+    report["notes"] = notes;
+    return report;
+  }
+
+  std::string path() const { return runtime_->path(); }
+  std::uint32_t attempt() const { return engine_->is_open() ? engine_->opened().attempt : 0; }
+  std::optional<std::string> newest() const {
+    const auto newest = engine_->status().newest();
+    return newest ? std::optional(newest->name()) : std::nullopt;
+  }
+  std::string on_save_error() const { return on_save_error_; }
+
+  bool is_due(std::uint64_t step) { return engine_->is_due(step); }
+  void boundary(std::uint64_t step, const Metrics& metrics) {
+    auto done = [&] {
+      const nb::gil_scoped_release released;
+      return engine_->boundary(step, metrics);
+    }();
+    unwrap(std::move(done));
+  }
+  bool wants_tap() const { return engine_->has_tap(); }
+  void tap(std::uint64_t step, const Metrics& metrics, const std::vector<TensorTuple>& tensors,
+           const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree) {
+    const StateView state = state_of(tensors, aliases, tree);
+    auto done = [&] {
+      const nb::gil_scoped_release released;
+      return engine_->tap(step, metrics, state);
+    }();
+    unwrap(std::move(done));
+  }
+  PySaving save(std::uint64_t step, const std::vector<TensorTuple>& tensors,
+                const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree,
+                const Metrics& metrics, const std::string& kind) {
+    (void)kind;
+    const StateView state = state_of(tensors, aliases, tree);
+    auto saved = [&] {
+      const nb::gil_scoped_release released;
+      return engine_->save(step, state, metrics, by());
+    }();
+    return PySaving(unwrap(std::move(saved)), *engine_, runtime_->seams());
+  }
+  std::vector<std::string> digests(const std::vector<TensorTuple>& tensors) {
+    const std::vector<TensorView> views = views_of(tensors);
+    auto found = [&] {
+      const nb::gil_scoped_release released;
+      return digest_views(views, engine_->executor());
+    }();
+    std::vector<std::string> out;
+    for (const Xxh128& digest : unwrap(std::move(found))) out.push_back(digest.hex());
+    return out;
+  }
+  nb::dict health() const {
+    const Health health = engine_->status().health();
+    nb::dict out;
+    out["state"] = health.state == Health::State::green    ? "green"
+                   : health.state == Health::State::yellow ? "yellow"
+                                                           : "red";
+    out["why"] = health.why;
+    out["saves_failed"] = health.saves_failed;
+    out["saves_skipped"] = health.saves_skipped;
+    return out;
+  }
+  std::vector<std::string> take_messages() { return engine_->status().take_messages(); }
+  bool drain(std::optional<double> timeout_s) {
+    const nb::gil_scoped_release released;
+    const auto limit =
+        timeout_s
+            ? std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(0.0, *timeout_s)))
+            : kCallLimit;
+    return engine_->drain(runtime_->seams().within(limit)).ok();
+  }
+  void close(const std::string& stop) {
+    (void)stop;
+    if (guard_.is_child()) return;
+    auto done = [&] {
+      const nb::gil_scoped_release released;
+      return engine_->close(by());
+    }();
+    unwrap(std::move(done));
+  }
+
+ private:
+  Deadline by() const { return runtime_->seams().within(kCallLimit); }
+
+  ForkGuard guard_;
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<Engine> engine_;  // ends before the runtime
+  std::string run_, resume_, on_save_error_;
+};
+
+}  // namespace
+
+void bind_session(nb::module_& m) {
+  nb::class_<PySaving>(m, "Saving")
+      .def_prop_ro("name", &PySaving::name)
+      .def_prop_ro("step", &PySaving::step)
+      .def("staged", [](const PySaving& s) { return s.has(Saving::Stage::staged); })
+      .def("durable", [](const PySaving& s) { return s.has(Saving::Stage::durable); })
+      .def("verified", [](const PySaving& s) { return s.has(Saving::Stage::verified); })
+      .def("error", &PySaving::error)
+      .def("wait", &PySaving::wait, nb::arg("stage"), nb::arg("timeout_s").none())
+      .def("on_change", &PySaving::on_change, nb::arg("tell"));
+  nb::class_<PySession>(m, "Session")
+      .def(nb::init<const std::string&, const nb::dict&>(), nb::arg("path"), nb::arg("options"))
+      .def("restore", &PySession::restore, nb::arg("loader"))
+      .def_prop_ro("path", &PySession::path)
+      .def_prop_ro("attempt", &PySession::attempt)
+      .def_prop_ro("newest", &PySession::newest)
+      .def_prop_ro("on_save_error", &PySession::on_save_error)
+      .def("is_due", &PySession::is_due, nb::arg("step"))
+      .def("boundary", &PySession::boundary, nb::arg("step"), nb::arg("metrics"))
+      .def("wants_tap", &PySession::wants_tap)
+      .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"),
+           nb::arg("aliases"), nb::arg("tree"))
+      .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
+           nb::arg("metrics"), nb::arg("kind"))
+      .def("digests", &PySession::digests, nb::arg("tensors"))
+      .def("health", &PySession::health)
+      .def("take_messages", &PySession::take_messages)
+      .def("drain", &PySession::drain, nb::arg("timeout_s").none())
+      .def("close", &PySession::close, nb::arg("stop"));
+}
+
+}  // namespace unbroken::bindings

@@ -1,0 +1,154 @@
+// Saved states, tensors, and reading without a session.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "snapshot/snapshot.h"
+#include "state/tree.h"
+
+namespace unbroken::bindings {
+
+std::vector<TensorView> views_of(const std::vector<TensorTuple>& tensors) {
+  std::vector<TensorView> views;
+  views.reserve(tensors.size());
+  for (const auto& [name, dtype, shape, strides, address, bytes] : tensors) {
+    const auto known = dtype_from_name(dtype);
+    if (!known) raise(Error(Code::bad_argument, name + ": unknown dtype " + dtype));
+    views.push_back({name, *known, shape, strides, reinterpret_cast<void*>(address)});
+    const std::uint64_t expected = unwrap(byte_size(*known, shape));
+    if (expected != bytes)
+      raise(Error(Code::bad_argument, name + ": its size does not fit its shape and dtype"));
+  }
+  return views;
+}
+
+std::vector<TensorTarget> targets_of(const std::vector<TargetTuple>& targets) {
+  std::vector<TensorTarget> out;
+  out.reserve(targets.size());
+  for (const auto& [name, address, bytes] : targets)
+    out.push_back({name, {reinterpret_cast<std::byte*>(address), bytes}});
+  return out;
+}
+
+StateView state_of(const std::vector<TensorTuple>& tensors,
+                   const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree) {
+  StateView state;
+  state.tensors = views_of(tensors);
+  for (const auto& [name, of] : aliases) state.aliases.push_back({name, of});
+  state.tree = unwrap(parse_tree(tree));
+  return state;
+}
+
+namespace {
+
+/// Hashing where there is no session: a few threads for the call.
+std::vector<std::string> digests(const std::vector<TensorTuple>& tensors) {
+  const std::vector<TensorView> views = views_of(tensors);
+  const nb::gil_scoped_release released;
+  std::vector<std::string> out;
+  const auto executor = OsExecutor::start({.io_threads = 1});
+  const auto found =
+      executor.ok() ? digest_views(views, *executor.value()) : Result<std::vector<Xxh128>>(executor.error());
+  const nb::gil_scoped_acquire acquired;
+  for (const Xxh128& digest : unwrap(found)) out.push_back(digest.hex());
+  return out;
+}
+
+nb::list tensors_of(const PySaved& saved) {
+  nb::list out;
+  for (const IndexedTensor& t : saved.state.index.tensors)
+    out.append(nb::make_tuple(t.name, std::string(name_of(t.dtype)), nb::tuple(nb::cast(t.shape)), t.bytes,
+                              t.digest.hex()));
+  return out;
+}
+
+/// A run looked at without writing.
+class PyReader {
+ public:
+  PyReader(const std::string& path, const std::string& at) {
+    const nb::gil_scoped_release released;
+    auto made = open(path, at);
+    const nb::gil_scoped_acquire acquired;
+    unwrap(std::move(made));
+  }
+  ~PyReader() {
+    const nb::gil_scoped_release released;
+    runtime_.reset();
+  }
+  PySaved saved() const { return {reader_->saved(), reader_->run()}; }
+  std::string name() const { return reader_->saved().commit.save.name(); }
+  nb::list fell_back() const {
+    nb::list out;
+    for (const FellBack& fallen : reader_->fell_back()) {
+      nb::dict item;
+      item["name"] = fallen.save.name();
+      item["object"] = fallen.object;
+      item["what"] = fallen.what;
+      out.append(item);
+    }
+    return out;
+  }
+  void read(const std::vector<TargetTuple>& targets) {
+    const auto into = targets_of(targets);
+    auto done = [&] {
+      const nb::gil_scoped_release released;
+      return reader_->read(into, by());
+    }();
+    unwrap(std::move(done));
+  }
+  bool next_older() {
+    auto done = [&] {
+      const nb::gil_scoped_release released;
+      return reader_->next_older(by());
+    }();
+    if (done.is(Code::not_found)) return false;
+    unwrap(std::move(done));
+    return true;
+  }
+
+ private:
+  Result<> open(const std::string& path, const std::string& at) {
+    UNBROKEN_TRY(runtime_, Runtime::open(path, {.purpose = RuntimeOptions::Purpose::look, .group = {}}));
+    UNBROKEN_TRY(Reader reader, Reader::open(runtime_->seams(), at, by()));
+    reader_.emplace(std::move(reader));
+    return Done{};
+  }
+  Deadline by() const { return runtime_->seams().within(kCallLimit); }
+
+  std::unique_ptr<Runtime> runtime_;
+  std::optional<Reader> reader_;
+};
+
+}  // namespace
+
+void bind_state(nb::module_& m) {
+  m.def("digests", &digests, nb::arg("tensors"));
+  nb::class_<PySaved>(m, "SavedState")
+      .def_prop_ro("step", [](const PySaved& s) { return s.state.commit.save.step; })
+      .def_prop_ro("attempt", [](const PySaved& s) { return s.state.commit.save.attempt; })
+      .def_prop_ro("name", [](const PySaved& s) { return s.state.commit.save.name(); })
+      .def_prop_ro("tree", [](const PySaved& s) { return tree_text(s.state.index.tree); })
+      .def_prop_ro("tensors", &tensors_of)
+      .def_prop_ro("alias",
+                   [](const PySaved& s) {
+                     std::vector<std::pair<std::string, std::string>> out;
+                     for (const Alias& alias : s.state.index.aliases) out.emplace_back(alias.name, alias.of);
+                     return out;
+                   })
+      .def_prop_ro("run", [](const PySaved& s) { return s.run; })
+      .def_prop_ro("provenance", [](const PySaved& s) { return s.state.manifest.provenance; });
+  nb::class_<PyReader>(m, "Reader")
+      .def(nb::init<const std::string&, const std::string&>(), nb::arg("path"), nb::arg("at"))
+      .def_prop_ro("saved", &PyReader::saved)
+      .def_prop_ro("name", &PyReader::name)
+      .def_prop_ro("fell_back", &PyReader::fell_back)
+      .def("read", &PyReader::read, nb::arg("targets"))
+      .def("next_older", &PyReader::next_older);
+}
+
+}  // namespace unbroken::bindings

@@ -1,0 +1,73 @@
+#pragma once
+// A training run that survives: attach what it is made of, restore, step, close.
+//
+//     auto session = unbroken::Session::open("runs/mlp", {.every = "50"});
+//     if (!session.ok()) return unbroken::exit_with(session.error());
+//     run.attach("model", {unbroken::contiguous_view("w", unbroken::DType::f32, {784, 64}, w.data())});
+//     for (auto step = run.restore().value(); step < 1000;) { train(); run.step(++step, {{"loss", loss}}); }
+//     run.close();
+//
+// Everything is called from one thread, the one that trains. Saving goes on in threads of the session.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "unbroken/exit_code.h"
+#include "unbroken/result.h"
+#include "unbroken/tensor.h"
+
+namespace unbroken {
+
+struct RunOptions {
+  std::string every = "auto";     ///< steps ("50"), a duration ("10min"), or "auto"
+  std::uint32_t keep_last = 3;    ///< checkpoints kept, of which at least two were read back
+  std::string resume = "newest";  ///< or "1200", "1200.a3"
+  bool is_fresh_allowed = false;  ///< permits a start from nothing where nothing valid is left
+  bool is_takeover = false;       ///< takes the run from an owner that is alive
+  bool raises_on_save_error = false;
+  std::string group;  ///< files are readable and writable by this group
+};
+
+class Session {
+ public:
+  /// Opens the directory; reads and writes nothing of the run yet. UNBROKEN_DIR replaces `directory`.
+  /// Errors: bad_argument (options; a directory that everybody may write), unavailable.
+  static Result<Session> open(std::string_view directory, RunOptions options = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  /// Ends without waiting for saves in flight; close() first.
+  ~Session();
+
+  /// The memory behind the views stays where it is until close(). Errors: bad_argument (a name twice).
+  Result<> attach(std::string_view name, std::vector<TensorView> tensors);
+  /// Finds the checkpoint to go on from and reads it into what is attached. The number of completed steps.
+  /// Errors: mismatch (nothing was written or changed), not_found, journal_unreadable, corrupt, bad_argument,
+  /// unavailable, no_space.
+  Result<std::uint64_t> restore();
+  /// After each completed step, counted from 1. Saves when one is due; the first step of a life always.
+  /// Errors: fenced; stopped once a SIGTERM asked for the end and the state is saved (leave with
+  /// exit_with()); failed saves where those are to be raised.
+  Result<> step(std::uint64_t completed, const std::vector<std::pair<std::string, double>>& metrics = {});
+  /// Saves the state after the last completed step and waits until it is durable. Its name: "1200.a3".
+  Result<std::string> save();
+  /// The last checkpoint is durable, nothing is in flight, ownership ends. Errors: that of the last save.
+  Result<> close();
+
+  std::optional<std::string> newest() const;
+  /// UNBROKEN_STEPS caps `steps`.
+  std::uint64_t steps_of(std::uint64_t steps) const;
+
+ private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Prints one `error:` line on stderr, with the next command, and gives the status to leave with.
+int exit_with(const Error& error);
+
+}  // namespace unbroken

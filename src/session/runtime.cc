@@ -1,0 +1,71 @@
+#include "session/runtime.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <functional>
+#include <map>
+
+#include "engine/first_life.h"
+#include "filestore/probe.h"
+#include "unbroken_version.h"
+
+namespace unbroken {
+
+namespace {
+constexpr std::array<std::string_view, 5> kFolders{"journal", "data", "fold", "metrics", "pins"};
+}
+
+Runtime::Runtime(std::unique_ptr<OsFs> fs, std::unique_ptr<OsExecutor> executor, FileSystemKind kind)
+    : fs_(std::move(fs)),
+      kind_(std::move(kind)),
+      store_(*fs_, clock_, random_, {.path = fs_->path(), .survives_node = kind_.is_shared}),
+      executor_(std::move(executor)),
+      seams_{clock_, random_, *executor_, store_, process_} {}
+
+Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const RuntimeOptions& options) {
+  const bool is_training = options.purpose == RuntimeOptions::Purpose::train;
+  auto fs = OsFs::open(directory, {.is_created = false, .group = options.group});
+  if (fs.is(Code::not_found)) {
+    const OsProcess process;
+    if (!is_training) return Error(Code::not_found, fmt::format("{}: no such directory", directory));
+    UNBROKEN_DO(check_no_earlier_life(process, std::string(directory), options.is_fresh_allowed));
+    fs = OsFs::open(directory, {.is_created = true, .group = options.group});
+  }
+  if (!fs.ok()) return std::move(fs).error();
+  UNBROKEN_TRY(const DirectoryTrust trust, fs.value()->trust(kFolders));
+  UNBROKEN_TRY(FileSystemKind kind, fs.value()->kind());
+  UNBROKEN_TRY(std::unique_ptr<OsExecutor> executor, OsExecutor::start());
+  auto runtime =
+      std::unique_ptr<Runtime>(new Runtime(std::move(fs).value(), std::move(executor), std::move(kind)));
+  if (trust.is_owner_foreign)
+    runtime->notes_.push_back(
+        fmt::format("warning: {} belongs to user {}, not to you", runtime->path(), trust.owner));
+  return runtime;
+}
+
+Result<> Runtime::probe(const Deadline& by) {
+  return probe_store(store_, random_, by);
+}
+
+std::map<std::string, std::string> provenance_of(const Runtime& runtime) {
+  const ProcessIdentity me = runtime.seams().process.self();
+  return {{"host", me.host},
+          {"pid", std::to_string(me.pid)},
+          {"directory", runtime.path()},
+          {"unbroken", UNBROKEN_VERSION}};
+}
+
+Result<std::function<Result<>(const std::string&)>> tap_of(const Process& process) {
+  const auto file = process.env("UNBROKEN_TAP");
+  if (!file || file->empty()) return std::function<Result<>(const std::string&)>();
+  const std::size_t slash = file->rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : file->substr(0, slash + 1);
+  const std::string name = slash == std::string::npos ? *file : file->substr(slash + 1);
+  UNBROKEN_TRY(std::unique_ptr<OsFs> opened, OsFs::open(folder));
+  const std::shared_ptr<OsFs> fs = std::move(opened);
+  return std::function<Result<>(const std::string&)>(
+      [fs, name](const std::string& line) { return fs->append(name, as_bytes(line + "\n")); });
+}
+
+}  // namespace unbroken

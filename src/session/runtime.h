@@ -1,0 +1,64 @@
+#pragma once
+// The real world under one run directory: files, threads, clock, chance, process; and the engine's seams on
+// it.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/seams.h"
+#include "filestore/file_store.h"
+#include "os/os_clock.h"
+#include "os/os_executor.h"
+#include "os/os_fs.h"
+#include "os/os_process.h"
+
+namespace unbroken {
+
+struct RuntimeOptions {
+  enum class Purpose : std::uint8_t {
+    train,  ///< the directory is made where it is missing and nothing says that the job ran before
+    look,   ///< nothing is made or written
+  };
+  Purpose purpose = Purpose::train;
+  std::string group;
+  bool is_fresh_allowed = false;
+};
+
+class Runtime {
+ public:
+  /// Errors: not_found (no such directory), bad_argument (writable by everybody), unavailable.
+  static Result<std::unique_ptr<Runtime>> open(std::string_view directory, const RuntimeOptions& options);
+  const Seams& seams() const { return seams_; }
+  const std::string& path() const { return fs_->path(); }  ///< absolute
+  /// What a checkpoint here outlives: "process" or "node".
+  std::string_view survives() const { return kind_.is_shared ? "node" : "process"; }
+  /// Lines for a person: a foreign owner, storage that survives little.
+  const std::vector<std::string>& notes() const { return notes_; }
+  /// Is this storage fit for a journal?
+  Result<> probe(const Deadline& by);
+
+ private:
+  Runtime(std::unique_ptr<OsFs> fs, std::unique_ptr<OsExecutor> executor, FileSystemKind kind);
+
+  OsClock clock_;
+  OsRandom random_;
+  OsProcess process_;
+  std::unique_ptr<OsFs> fs_;
+  FileSystemKind kind_;
+  FileStore store_;
+  std::unique_ptr<OsExecutor> executor_;  // ends first: its workers use the rest
+  Seams seams_;
+  std::vector<std::string> notes_;
+};
+
+/// Host, versions, process: what a manifest says of where it came from.
+std::map<std::string, std::string> provenance_of(const Runtime& runtime);
+
+/// Where a drill listens (UNBROKEN_TAP names a file): a function that adds a line to it; empty where none
+/// does. Errors: those of opening it.
+Result<std::function<Result<>(const std::string&)>> tap_of(const Process& process);
+
+}  // namespace unbroken

@@ -1,0 +1,205 @@
+#include "unbroken/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+#include "os/stop_signal.h"
+#include "session/settings.h"
+#include "state/compare.h"
+#include "state/names.h"
+#include "state/tree.h"
+
+namespace unbroken {
+
+namespace {
+
+void say(std::string_view line) {
+  fmt::print(stderr, "unbroken: {}\n", line);
+}
+
+}  // namespace
+
+/// The attached tensors, as the engine's loader and as what is saved.
+struct Session::Impl final : Loader {
+  std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<Engine> engine;  // ends before the runtime
+  std::set<std::string, std::less<>> names;
+  StateView live;
+  Dict roots;
+  std::optional<StopSignal> stop;
+  std::uint64_t completed = 0;
+  bool has_saved_first = false;
+  std::shared_ptr<Saving> last;
+
+  Result<> check(const SavedState& saved) override {
+    std::vector<TensorSpec> there, here;
+    for (const IndexedTensor& t : saved.index.tensors) there.push_back({t.name, t.dtype, t.shape});
+    for (const TensorView& t : live.tensors) here.push_back({t.name, t.dtype, t.shape});
+    const Mismatch mismatch = compare_states({there, {}}, {here, {}});
+    if (mismatch.is_empty()) return Done{};
+    return Error(Code::mismatch, fmt::format("checkpoint {} does not fit what is attached:\n{}",
+                                             saved.commit.save.name(), mismatch.text()));
+  }
+
+  Result<std::vector<TensorTarget>> targets(const SavedState& saved) override {
+    std::map<std::string_view, std::uint64_t> bytes;
+    for (const IndexedTensor& t : saved.index.tensors) bytes[t.name] = t.bytes;
+    std::vector<TensorTarget> out;
+    for (const TensorView& t : live.tensors)
+      out.push_back({t.name, {static_cast<std::byte*>(t.data), bytes[t.name]}});
+    return out;
+  }
+
+  Deadline by() const { return runtime->seams().within(kCallLimit); }
+
+  void show_messages() const {
+    for (const std::string& line : engine->status().take_messages()) say(line);
+  }
+
+  Result<> save_now(const Metrics& metrics) {
+    UNBROKEN_TRY(last, engine->save(completed, live, metrics, by()));
+    has_saved_first = true;
+    return Done{};
+  }
+
+  Result<> wait_for_last() {
+    UNBROKEN_DO(last->wait(Saving::Stage::durable, by()));
+    if (auto error = last->error(); error && !last->has_reached(Saving::Stage::durable))
+      return std::move(*error);
+    return Done{};
+  }
+
+  void say_where_from() const {
+    const Opened& opened = engine->opened();
+    for (const FellBack& fallen : opened.fell_back)
+      say(fmt::format("warning: checkpoint {} is damaged ({}: {}) and was put aside", fallen.save.name(),
+                      fallen.object, fallen.what));
+    for (const std::string& note : opened.notes) say(note);
+    for (const std::string& note : runtime->notes()) say(note);
+    if (!opened.resume) {
+      say(fmt::format("fresh start: no run in {}", runtime->path()));
+      return;
+    }
+    const double age_s =
+        static_cast<double>(runtime->seams().clock.wall_unix_ms() - opened.resumed_at_unix_ms) / 1e3;
+    say(fmt::format("resumed {} as attempt {} (saved {} ago, survives: {})", opened.resume->name(),
+                    opened.attempt, format_duration(std::max(0.0, age_s)), runtime->survives()));
+  }
+};
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Result<Session> Session::open(std::string_view directory, RunOptions options) {
+  const OsProcess process;
+  const std::string where = process.env("UNBROKEN_DIR").value_or(std::string(directory));
+  auto impl = std::make_unique<Impl>();
+  UNBROKEN_TRY(impl->runtime, Runtime::open(where, {.purpose = RuntimeOptions::Purpose::train,
+                                                    .group = options.group,
+                                                    .is_fresh_allowed = options.is_fresh_allowed}));
+  UNBROKEN_TRY(EngineOptions engine, engine_options(*impl->runtime, options));
+  impl->engine = std::make_unique<Engine>(impl->runtime->seams(), std::move(engine));
+  return Session(std::move(impl));
+}
+
+Result<> Session::attach(std::string_view name, std::vector<TensorView> tensors) {
+  if (!impl_->names.emplace(name).second)
+    return Error(Code::bad_argument, fmt::format("attach: \"{}\" is attached already", name));
+  Dict inside;
+  for (TensorView& tensor : tensors) {
+    UNBROKEN_DO(check_view(tensor));
+    if (!is_contiguous(tensor))
+      return Error(Code::bad_argument,
+                   fmt::format("{}.{}: has to be contiguous to be restored in place", name, tensor.name));
+    Node key{tensor.name};
+    tensor.name = join_name(segment_of(name), segment_of(tensor.name));
+    UNBROKEN_DO(check_name(tensor.name));
+    inside.items.emplace_back(std::move(key), Node{TensorRef{tensor.name, true}});
+    impl_->live.tensors.push_back(std::move(tensor));
+  }
+  impl_->roots.items.emplace_back(Node{std::string(name)}, Node{std::move(inside)});
+  impl_->live.tree = Node{impl_->roots};
+  return Done{};
+}
+
+Result<std::uint64_t> Session::restore() {
+  UNBROKEN_DO(impl_->engine->restore(*impl_, impl_->by()));
+  impl_->stop.emplace();
+  impl_->say_where_from();
+  const auto& resume = impl_->engine->opened().resume;
+  impl_->completed = resume ? resume->step : 0;
+  return impl_->completed;
+}
+
+Result<> Session::step(std::uint64_t completed, const std::vector<std::pair<std::string, double>>& metrics) {
+  Impl& me = *impl_;
+  if (completed <= me.completed)
+    return Error(Code::bad_argument, fmt::format("step {} after step {}", completed, me.completed));
+  me.completed = completed;
+  UNBROKEN_DO(me.engine->tap(completed, metrics, me.live));
+  UNBROKEN_DO(me.engine->boundary(completed, metrics));
+  const bool is_asked_to_stop = me.stop->is_raised();
+  if (is_asked_to_stop || !me.has_saved_first || me.engine->is_due(completed)) {
+    auto saved = me.save_now(metrics);
+    if (!saved.ok() && !is_asked_to_stop) return saved;
+  }
+  if (is_asked_to_stop) {
+    const auto durable =
+        me.last ? me.wait_for_last() : Result<>(Error(Code::unavailable, "nothing was saved"));
+    UNBROKEN_DO(close());
+    if (durable.ok()) return Error(Code::stopped, fmt::format("asked to stop: saved as {}", me.last->name()));
+    return Error(Code::stopped,
+                 fmt::format("asked to stop: the last save failed: {}", durable.error().what()))
+        .next("unsaved");
+  }
+  me.show_messages();
+  return Done{};
+}
+
+Result<std::string> Session::save() {
+  UNBROKEN_DO(impl_->save_now({}));
+  UNBROKEN_DO(impl_->wait_for_last());
+  return impl_->last->name();
+}
+
+Result<> Session::close() {
+  Impl& me = *impl_;
+  if (!me.engine->is_open()) return Done{};
+  if (me.completed > 0 && (me.last == nullptr || me.last->step() != me.completed) && me.has_saved_first)
+    UNBROKEN_DO(me.save_now({}));
+  const auto durable = me.last ? me.wait_for_last() : Result<>(Done{});
+  UNBROKEN_DO(me.engine->close(me.by()));
+  me.show_messages();
+  return durable;
+}
+
+std::optional<std::string> Session::newest() const {
+  const auto newest = impl_->engine->status().newest();
+  return newest ? std::optional(newest->name()) : std::nullopt;
+}
+
+std::uint64_t Session::steps_of(std::uint64_t steps) const {
+  const auto cap = impl_->runtime->seams().process.env("UNBROKEN_STEPS");
+  const auto value = cap ? parse_u64(*cap) : Result<std::uint64_t>(steps);
+  return value.ok() ? std::min(steps, value.value()) : steps;
+}
+
+int exit_with(const Error& error) {
+  if (error.code() == Code::stopped) {
+    say(error.what());
+    return static_cast<int>(error.next_command() == "unsaved" ? ExitCode::interrupted_unsaved
+                                                              : ExitCode::interrupted);
+  }
+  fmt::print(stderr, "error: {}{}{}\n", error.what(),
+             error.next_command().empty() ? "" : "; next: ", error.next_command());
+  return static_cast<int>(kind_of(error.code()).exit_code);
+}
+
+}  // namespace unbroken
