@@ -99,7 +99,8 @@ CALLS = [
     (r"\bstd::(?:thread|jthread|async)\b|\bpthread_create\b", "work runs on Executor"),
     (r"\b(?:i|o)?fstream\b|\bfopen\s*\(|\bstd::filesystem\b|(?<![\w.>:])::(?:open|openat|read|write|unlink|rename|mkdir"
      r"|fsync|link)\s*\(", "files are reached through Fs or Store"),
-    (r"(?<![\w.>])(?:::)?(?:fork|vfork|execv|execve|execvp|posix_spawnp?)\s*\(", "processes belong to os/"),
+    (r"(?<![\w.>])(?:::)?(?:fork|vfork|execv|execve|execvp|posix_spawnp?|syscall)\s*\(",
+     "processes and system calls belong to os/"),
     (r"#include <(?:thread|fstream|filesystem|random|ctime|unistd\.h|fcntl\.h|dirent\.h|signal\.h|csignal"
      r"|sys/(?!types\.h|uio\.h)[\w/]+\.h|time\.h|pthread\.h|linux/[\w/]+\.h)>", "only os/ includes this"),
 ]

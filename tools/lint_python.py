@@ -3,7 +3,7 @@
 import ast
 import re
 
-LINE_MAX = 120
+LINE_MAX = 140
 # Modules that turn bytes into objects by running what the bytes say.
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "jsonpickle"}
 EVALUATORS = {"eval", "exec", "compile", "__import__"}

@@ -11,9 +11,10 @@ BANNED = re.compile(
     r"|rename(?:at2?)?|link(?:at)?|unlink(?:at)?|mkdir(?:at)?|rmdir|opendir|readdir(?:64)?"
     r"|stat(?:x)?|fstat(?:at)?(?:64)?"
     r"|f?truncate(?:64)?|socket|connect|accept|pipe2?|fork|vfork|execv?[elp]*|posix_spawnp?|kill|raise|signal|sigaction"
-    r"|waitpid|pthread_create|pthread_kill|syscall|_exit|exit"
+    r"|waitpid|pthread_create|pthread_kill|_exit|exit"
     r"|std::chrono::_V2::\w+_clock::now\(\)|std::thread::.*|std::random_device::.*|std::filesystem::.*"
     r"|std::basic_(?:i|o)?(?:fstream|filebuf)<.*)$")
+# `syscall` is not here: std::stop_callback brings one. The text may not say it.
 # What some modules are for. A world is exempt; so are the roots that put worlds and people together.
 ALLOWED = {
     "os": re.compile(".*"),
