@@ -169,7 +169,7 @@ def read_modules(text):
             layer = named.group(1) if named else "" if line.startswith("# The") and number > 1 else layer
         found = re.match(r"unbroken_module\((\w+)([^)]*)\)", line)
         if found:
-            needs = re.search(r"DEPENDS((?: \w+)+)(?= LIBRARIES|$)", found.group(2).rstrip())
+            needs = re.search(r"DEPENDS\s+([\w\s]+?)(?=\s+LIBRARIES|\s*$)", found.group(2))
             names = tuple(needs.group(1).split()) if needs else ()
             modules[found.group(1)] = Module(found.group(1), layer, names, number)
     return modules
@@ -270,7 +270,8 @@ def headers(files):
             elif not file.lines[1:2] or not file.lines[1].startswith("//"):
                 yield Finding(file.path, 2, "header", "a paragraph says what this is and what it refuses to be")
         elif file.suffix == ".cc" and not file.is_test:
-            if file.path[:-3] + ".h" not in paths and not file.text.startswith("//"):
+            own = {file.path[:-3] + ".h", "include/unbroken/" + pathlib.PurePath(file.path).stem + ".h"}
+            if not own & paths and not file.text.startswith("//"):
                 yield Finding(file.path, 1, "header",
                               "no header of its own: it opens with a comment that says what it is")
 
