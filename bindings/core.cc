@@ -56,6 +56,8 @@ NB_MODULE(_core, m) {
   namespace nb = nanobind;
   using namespace unbroken;
   using namespace unbroken::bindings;
+  // A process that ends by an exception leaves objects behind; that is not worth a word to a user.
+  nb::set_leak_warnings(false);
   m.doc() = "The native core of unbroken.";
   core_error_type = nb::steal(PyErr_NewException("unbroken._core.CoreError", PyExc_Exception, nullptr));
   m.attr("CoreError") = core_error_type;

@@ -197,11 +197,11 @@ class PySession {
   }
   bool wants_tap() const { return engine_->has_tap(); }
   void tap(std::uint64_t step, const Metrics& metrics, const std::vector<TensorTuple>& tensors,
-           const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree) {
-    const StateView state = state_of(tensors, aliases, tree);
+           const TapValues& values) {
+    const std::vector<TensorView> views = views_of(tensors);
     auto done = [&] {
       const nb::gil_scoped_release released;
-      return engine_->tap(step, metrics, state);
+      return engine_->tap(step, metrics, views, values);
     }();
     unwrap(std::move(done));
   }
@@ -287,8 +287,7 @@ void bind_session(nb::module_& m) {
       .def("is_due", &PySession::is_due, nb::arg("step"))
       .def("boundary", &PySession::boundary, nb::arg("step"), nb::arg("metrics"))
       .def("wants_tap", &PySession::wants_tap)
-      .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"),
-           nb::arg("aliases"), nb::arg("tree"))
+      .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"))
       .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
            nb::arg("metrics"), nb::arg("kind"))
       .def("digests", &PySession::digests, nb::arg("tensors"))

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/point.h"
 #include "snapshot/snapshot.h"
-#include "state/tree.h"
 
 namespace unbroken {
 
@@ -82,21 +81,20 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView
   return saving;
 }
 
-Result<> Engine::tap(std::uint64_t step, const Metrics& metrics, const StateView& state) {
+Result<> Engine::tap(std::uint64_t step, const Metrics& metrics, std::span<const TensorView> tensors,
+                     const TapValues& values) {
   if (!has_tap()) return Done{};
-  UNBROKEN_TRY(const std::vector<Xxh128> digests, digest_views(state.tensors, seams_.executor));
-  Json tensors = Json::object(), values = Json::object(), bits = Json::object();
-  for (std::size_t i = 0; i < digests.size(); ++i) tensors[state.tensors[i].name] = digests[i].hex();
-  for (const Leaf& leaf : flatten(state.tree))
-    if (!leaf.is_tensor) values[leaf.name] = leaf.value;
+  UNBROKEN_TRY(const std::vector<Xxh128> digests, digest_views(tensors, seams_.executor));
+  Json by_tensor = Json::object(), by_value = Json::object(), bits = Json::object();
+  for (std::size_t i = 0; i < digests.size(); ++i) by_tensor[tensors[i].name] = digests[i].hex();
+  for (const auto& [name, text] : values) by_value[name] = text;
   for (const auto& [name, value] : metrics) bits[name] = Nonce{std::bit_cast<std::uint64_t>(value)}.hex();
-  const Json line = {{"step", step},
-                     {"attempt", opened().attempt},
-                     {"metrics", bits},
-                     {"tensors", tensors},
-                     {"values", values}};
-  UNBROKEN_TRY(const std::string text, canonical_json(line));
-  return options_.tap(text);
+  UNBROKEN_TRY(const std::string line, canonical_json({{"step", step},
+                                                       {"attempt", opened().attempt},
+                                                       {"metrics", std::move(bits)},
+                                                       {"tensors", std::move(by_tensor)},
+                                                       {"values", std::move(by_value)}}));
+  return options_.tap(line);
 }
 
 Result<> Engine::drain(const Deadline& by) {

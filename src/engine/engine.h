@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ struct EngineOptions {
 };
 
 using Metrics = std::vector<std::pair<std::string, double>>;
+/// State that is not a tensor: name and canonical JSON.
+using TapValues = std::vector<std::pair<std::string, std::string>>;
 
 /// Threads: one, the trainer's.
 class Engine {
@@ -56,7 +59,8 @@ class Engine {
 
   bool has_tap() const { return static_cast<bool>(options_.tap); }
   /// The whole state after a step, for a drill: metrics by bits, every tensor by digest, the rest as text.
-  Result<> tap(std::uint64_t step, const Metrics& metrics, const StateView& state);
+  Result<> tap(std::uint64_t step, const Metrics& metrics, std::span<const TensorView> tensors,
+               const TapValues& values);
 
   Result<> drain(const Deadline& by);
   /// Ends this life; saves in flight finish before. Idempotent.

@@ -1,5 +1,7 @@
 #include "engine/saving.h"
 
+#include <utility>
+
 namespace unbroken {
 
 bool Saving::has_reached(Stage stage) const {
@@ -24,7 +26,8 @@ Result<> Saving::wait(Stage stage, const Deadline& by) const {
 void Saving::on_change(std::function<void()> tell) {
   {
     const std::lock_guard lock(mutex_);
-    listeners_.push_back(tell);
+    const bool is_last = error_ || reached_ == Stage::verified;
+    if (!is_last) listeners_.push_back(tell);
     if (!reached_ && !error_) return;
   }
   tell();
@@ -50,7 +53,9 @@ void Saving::changed() {
   std::vector<std::function<void()>> listeners;
   {
     const std::lock_guard lock(mutex_);
-    listeners = listeners_;
+    // After the last news nobody is called again, so what the listeners hold is let go of.
+    const bool is_last = error_ || reached_ == Stage::verified;
+    listeners = is_last ? std::exchange(listeners_, {}) : listeners_;
   }
   for (const auto& tell : listeners) tell();
   executor_.notify();

@@ -143,7 +143,7 @@ Result<> Session::step(std::uint64_t completed, const std::vector<std::pair<std:
   if (completed <= me.completed)
     return Error(Code::bad_argument, fmt::format("step {} after step {}", completed, me.completed));
   me.completed = completed;
-  UNBROKEN_DO(me.engine->tap(completed, metrics, me.live));
+  UNBROKEN_DO(me.engine->tap(completed, metrics, me.live.tensors, {}));
   UNBROKEN_DO(me.engine->boundary(completed, metrics));
   const bool is_asked_to_stop = me.stop->is_raised();
   if (is_asked_to_stop || !me.has_saved_first || me.engine->is_due(completed)) {
