@@ -1,6 +1,7 @@
 #pragma once
 // A small save of every kind of value, for tests: the same bytes every time.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,7 +50,9 @@ inline constexpr std::string_view kSampleTree =
 
 /// Tensors of several types, a tied one, an empty one, and a tree of every kind. Chunks are small so that
 /// there are several.
-inline SampleSave sample_save(SaveId save = {1200, 3, 0}, std::uint64_t chunk_bytes = 4096) {
+inline SampleSave sample_save(SaveId save = {1200, 3, 0}, std::uint64_t chunk_bytes = 4096,
+                              OpenRef open = {4, sha256(as_bytes("the OPEN record"))},
+                              std::optional<SaveId> resume = SaveId{1100, 2, 0}) {
   const std::vector<TensorSpec> specs = sample_tensors();
   SampleSave out;
   out.plan = plan_shard(specs).value();
@@ -84,8 +87,8 @@ inline SampleSave sample_save(SaveId save = {1200, 3, 0}, std::uint64_t chunk_by
   receipt.save = save;
   receipt.nonce = index.nonce;
   receipt.life = Nonce{0xfeedfacecafebeef};
-  receipt.open = {4, sha256(as_bytes("the OPEN record"))};
-  receipt.resume = SaveId{1100, 2, 0};
+  receipt.open = open;
+  receipt.resume = resume;
   receipt.shard_bytes = index.file_bytes;
   receipt.index = content_ref(out.index);
   receipt.sums = content_ref(out.sums);

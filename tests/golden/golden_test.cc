@@ -1,0 +1,89 @@
+// Files of every version, kept for ever: this version reads each of them, and still writes its own the same.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "format/verify.h"
+#include "golden_run.h"
+#include "journal/history.h"
+
+namespace unbroken {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunFiles read_folder(const fs::path& root) {
+  RunFiles files;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    files[fs::relative(entry.path(), root).generic_string()] =
+        std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return files;
+}
+
+const fs::path kGolden = fs::path(UNBROKEN_SOURCE_DIR) / "tests" / "golden";
+
+TEST(Golden, IsStillWrittenTheSame) {
+  const RunFiles now = GoldenRun::files();
+  const RunFiles kept = read_folder(kGolden / "v1" / "sample");
+  ASSERT_EQ(kept.size(), now.size());
+  for (const auto& [key, bytes] : now) EXPECT_TRUE(kept.contains(key) && kept.at(key) == bytes) << key;
+}
+
+History fold(const RunFiles& files) {
+  History history;
+  for (std::uint64_t slot = 0; files.contains(slot_key(slot)); ++slot) {
+    const DecodedRecord decoded = decode_record(files.at(slot_key(slot))).value();
+    EXPECT_TRUE(history.apply(decoded.record, decoded.digest).ok()) << slot;
+  }
+  return history;
+}
+
+std::vector<Damage> verify(const RunFiles& files, const Checkpoint& checkpoint) {
+  const SaveId& save = checkpoint.commit.save;
+  const Manifest manifest =
+      decode_manifest(files.at(manifest_key(save, checkpoint.commit.manifest)), checkpoint.commit.manifest)
+          .value();
+  std::vector<Damage> found;
+  for (const Receipt& receipt : manifest.receipts) {
+    const std::string& index = files.at(index_key(save, receipt.writer, receipt.nonce));
+    const std::string& shard = files.at(shard_key(save, receipt.writer, receipt.nonce));
+    const std::uint64_t chunk = open_index(receipt, index).value().chunk_bytes;
+    ShardEvidence evidence{shard.size(), {}};
+    for (std::size_t at = 0; at < shard.size(); at += chunk)
+      evidence.chunks.push_back(xxh128(as_bytes(std::string_view(shard).substr(at, chunk))));
+    const std::string& sums = files.at(sums_key(save, receipt.writer, receipt.nonce));
+    const Evidence all{files.at(receipt_key(save, receipt.writer)), index, sums, evidence};
+    const std::vector<Damage> damage = verify_writer(receipt, all).value();
+    found.insert(found.end(), damage.begin(), damage.end());
+  }
+  return found;
+}
+
+TEST(Golden, IsReadAsItWasMeant) {
+  for (const auto& version : fs::directory_iterator(kGolden)) {
+    if (!version.is_directory()) continue;
+    for (const auto& run : fs::directory_iterator(version.path())) {
+      const RunFiles files = read_folder(run.path());
+      const History history = fold(files);
+      EXPECT_EQ(decode_run(files.at(run_key())).value().run.uuid, history.genesis()->run);
+      ASSERT_FALSE(history.checkpoints().empty()) << run.path();
+      for (const Checkpoint& checkpoint : history.checkpoints()) {
+        if (checkpoint.is_deleted) continue;
+        EXPECT_TRUE(verify(files, checkpoint).empty()) << run.path();
+      }
+    }
+  }
+  const History sample = fold(read_folder(kGolden / "v1" / "sample"));
+  ASSERT_EQ(sample.checkpoints().size(), 3U);
+  EXPECT_EQ(sample.newest()->commit.save, (SaveId{200, 2, 1}));
+  EXPECT_TRUE(sample.checkpoints()[1].is_quarantined());
+  EXPECT_EQ(sample.lineage().size(), 2U);
+}
+
+}  // namespace
+}  // namespace unbroken
