@@ -12,9 +12,10 @@ import math
 from pathlib import Path
 
 import torch
-import unbroken
 from torch import nn
 from torch.nn import functional as F
+
+import unbroken
 from unbroken.torch import DataLoader
 
 LICENCES = Path("/usr/share/common-licenses")  # on every Debian machine

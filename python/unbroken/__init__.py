@@ -18,6 +18,8 @@ from unbroken.errors import (
     StorageFull,
     StorageUnavailable,
     Superseded,
+)
+from unbroken.errors import (
     comes_later as _comes_later,
 )
 from unbroken.loading import Checkpoint, load

@@ -92,7 +92,11 @@ def _check_own_state(module, name):
         tensors = [value for _, kind_, value, _ in members(part) if kind_ == "tensor" and not is_lazy(value)]
         known = {value.data_ptr() for value in tensors}
         for key, value in own.items():
-            if key.endswith(_EXTRA) or is_lazy(value) or (isinstance(value, torch.Tensor) and value.data_ptr() in known):
+            if (
+                key.endswith(_EXTRA)
+                or is_lazy(value)
+                or (isinstance(value, torch.Tensor) and value.data_ptr() in known)
+            ):
                 continue
             raise refuse(
                 join(name, prefix + str(key)),
@@ -184,7 +188,7 @@ class SchedulerAdapter:
         live = self.capture(Capture(), name)
         compare_keys(node, live, name, plan)
         for path, here, there in setting_differences(live, node, name):
-            plan.notes.append(f"{path} is {here} in the script and {there} in checkpoint {plan.saved.name}: {there} is used")
+            plan.setting(path, here, there)
         plan.make(node)
         plan.then(SCHEDULERS, lambda: self.scheduler.load_state_dict(plan.value(node)))
 
@@ -212,7 +216,13 @@ def setting_differences(live, saved, name):
     there = dict(flatten(saved, name))
     for path, node in flatten(live, name):
         moving = any(part in _MOVING for part in path.split("."))
-        if not moving and not tensors_of(node) and path in there and not tensors_of(there[path]) and there[path] != node:
+        if (
+            not moving
+            and not tensors_of(node)
+            and path in there
+            and not tensors_of(there[path])
+            and there[path] != node
+        ):
             yield path, text(node), text(there[path])
 
 
@@ -240,4 +250,3 @@ class ScalerAdapter(StatefulAdapter):
                 scaler._lazy_init_scale_growth_tracker(torch.device(scaler._device))
         except (RuntimeError, KeyError) as error:
             raise StateMismatch(f"the gradient scaler refuses the saved state: {error}") from error
-

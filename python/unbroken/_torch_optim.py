@@ -93,9 +93,11 @@ class OptimizerAdapter:
             if isinstance(parameter, torch.Tensor) and parameter not in of_parameter:
                 if not state:
                     continue
-                raise Misconfigured(f"{name}: holds state of a parameter (shape {list(parameter.shape)}) that is in none of its groups")
+                raise Misconfigured(
+                    f"{name}: holds state of a parameter (shape {list(parameter.shape)}) that is in none of its groups"
+                )
         for parameter, own in of_parameter.items():
-            if parameter in self.optimizer.state and self.optimizer.state[parameter]:
+            if self.optimizer.state.get(parameter):
                 states.append([own, capture.value(dict(self.optimizer.state[parameter]), f"{name}.state.{own}")])
         others = {key: value for key, value in self.optimizer.state.items() if not isinstance(key, torch.Tensor)}
         pairs = [["state", {"dict": states}], ["param_groups", self._groups(capture, groups, names, name)]]
@@ -165,7 +167,9 @@ class OptimizerAdapter:
         plan.unread += [f"{name}.state.{own}" for own in before.keys() - here.keys()]
         if before.keys() == here.keys():
             moved = [own for own in here if before[own] != here[own]] or list(here)
-            plan.changed += [(f"{name}.state.{own}", f"in group {before[own]}", f"in group {here[own]}") for own in moved]
+            plan.changed += [
+                (f"{name}.state.{own}", f"in group {before[own]}", f"in group {here[own]}") for own in moved
+            ]
         return None
 
     def _plan_group(self, group, saved, name, plan):
@@ -177,14 +181,21 @@ class OptimizerAdapter:
             if isinstance(live, torch.Tensor):
                 plan.fill(item, live, path)
                 continue
-            if key not in group and key not in ("initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr"):
+            if key not in group and key not in (
+                "initial_lr",
+                "max_lr",
+                "min_lr",
+                "base_momentum",
+                "max_momentum",
+                "swa_lr",
+            ):
                 plan.unread_below(item, path)
                 continue
             if tensor_name(item) is not None and key in group and live is not None and key not in ("initial_lr",):
                 plan.differs(item, live, path)
                 continue
             if key in group and key not in _MOVING and not tensors_of(item) and encode(live, path) != item:
-                plan.notes.append(f"{path} is {live!r} in the script and {text(item)} in checkpoint {plan.saved.name}: {text(item)} is used")
+                plan.setting(path, repr(live), text(item))
             plan.make(item, lambda _: group["params"][0].device if group["params"] else None)
             plan.then(OPTIMIZERS, lambda key=key, item=item: group.__setitem__(key, plan.value(item)))
         for key, value in group.items():

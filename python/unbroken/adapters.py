@@ -245,4 +245,3 @@ class StateAdapter:
 def _fits(value, node, spec, name):
     view = tensors.view(value, name)
     return view.tag in node and (view.dtype, view.shape) == spec[:2]
-

@@ -114,7 +114,10 @@ class Attached:
     # -- restoring
 
     def plan(self, saved: Saved, names=None) -> Plan:
-        """How the checkpoint goes into the attached objects (or those of `names`). Errors: StateMismatch, Misconfigured."""
+        """How the checkpoint goes into the attached objects, or those of `names`.
+
+        Errors: StateMismatch, Misconfigured.
+        """
         plan = Plan(saved, self._owners())
         for name, adapter in self._adapters.items():
             if names is None or name in names:
@@ -143,7 +146,9 @@ class Attached:
             adapters["state"] = self._state_adapter
         changed = differences(saved, capture, call(_native.core.digests, capture.tensors), adapters)
         if changed:
-            raise StateMismatch(f"after loading checkpoint {saved.name}, the live state is not the saved one", changed=changed)
+            raise StateMismatch(
+                f"after loading checkpoint {saved.name}, the live state is not the saved one", changed=changed
+            )
 
     def leftover(self, saved: Saved) -> list[str]:
         """The attach names in the checkpoint that nothing here takes (yet)."""
@@ -232,4 +237,3 @@ def is_scheduler(value) -> bool:
 
 def _address(buffer: bytearray) -> int:
     return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer)) if buffer else 0
-

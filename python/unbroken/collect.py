@@ -102,7 +102,9 @@ class Saved:
 
     def __init__(self, state, tree):
         self.step, self.attempt, self.name = state.step, state.attempt, state.name
-        self.specs = {name: (dtype, tuple(shape), nbytes, digest) for name, dtype, shape, nbytes, digest in state.tensors}
+        self.specs = {
+            name: (dtype, tuple(shape), nbytes, digest) for name, dtype, shape, nbytes, digest in state.tensors
+        }
         self.aliases = dict(state.alias)
         self.roots = {key: node for key, node in pairs_of(tree) or ()}
 
@@ -150,6 +152,11 @@ class Plan:
         """Everything in the saved `node` is unread; tensors by their own names."""
         self.unread += [tensor_name(leaf) or leaf_name for leaf_name, leaf in flatten(node, name)]
 
+    def setting(self, name, live: str, saved: str):
+        """A setting of the script that differs: the checkpoint's is used, and that is said."""
+        where = f"{saved} in checkpoint {self.saved.name}"
+        self.notes.append(f"{name} is {live} in the script and {where}: {saved} is used")
+
     def differs(self, node, value, name):
         """`value` cannot take `node`."""
         live = tensors.view(value, name).text if tensors.is_tensor(value) else repr(value)[:80]
@@ -195,7 +202,10 @@ class Plan:
         """Raises what differs."""
         if self.missing or self.unread or self.changed:
             raise StateMismatch(
-                f"checkpoint {self.saved.name} does not fit what is attached", self.missing, self.unread, self.changed
+                f"checkpoint {self.saved.name} does not fit what is attached",
+                self.missing,
+                self.unread,
+                self.changed,
             )
 
     # -- carrying out
@@ -294,4 +304,3 @@ def _tree_differences(saved, before, after, name):
 
 def _text(side, key):
     return text(side[key]) if key in side else "nothing"
-

@@ -114,7 +114,15 @@ class Superseded(_Stop):
 
 _CLASSES = {
     c.__name__: c
-    for c in (NothingToResume, CorruptCheckpoint, StateMismatch, StorageUnavailable, StorageFull, Misconfigured, Superseded)
+    for c in (
+        NothingToResume,
+        CorruptCheckpoint,
+        StateMismatch,
+        StorageUnavailable,
+        StorageFull,
+        Misconfigured,
+        Superseded,
+    )
 }
 
 

@@ -16,8 +16,8 @@ class Feed:
         for method in ("state_dict", "load_state_dict"):
             if not callable(getattr(loader, method, None)):
                 raise Misconfigured(
-                    f"steps: {type(loader).__module__}.{type(loader).__qualname__} has no {method}: the position in the "
-                    "data would be lost; use unbroken.torch.DataLoader or another loader with a state"
+                    f"steps: {type(loader).__module__}.{type(loader).__qualname__} has no {method}: the position in "
+                    "the data would be lost; use unbroken.torch.DataLoader or another loader with a state"
                 )
         self.loader = loader
         self.epoch = 0

@@ -56,7 +56,12 @@ def _numpy_value(value, name):
     if type(value) is dict:
         return {"dict": [[key, _numpy_value(item, f"{name}.{key}")] for key, item in value.items()]}
     if hasattr(value, "tobytes") and getattr(value, "ndim", 0) == 1:
-        return {"tuple": [value.dtype.str.replace(">", "<").replace("=", "<"), {"bytes": value.astype(value.dtype.newbyteorder("<")).tobytes().hex()}]}
+        return {
+            "tuple": [
+                value.dtype.str.replace(">", "<").replace("=", "<"),
+                {"bytes": value.astype(value.dtype.newbyteorder("<")).tobytes().hex()},
+            ]
+        }
     return encode(value.item() if hasattr(value, "item") else value, name)
 
 
@@ -158,7 +163,8 @@ def _set_or_refuse(set_state, generator, node, name):
         set_state(generator, node)
     except (ValueError, TypeError, KeyError, RuntimeError, struct.error) as error:
         raise StateMismatch(
-            f"{name}: the generator refuses the saved state: {error}", changed=[(name, "a state", "another sort of generator")]
+            f"{name}: the generator refuses the saved state: {error}",
+            changed=[(name, "a state", "another sort of generator")],
         ) from error
 
 
@@ -180,7 +186,11 @@ def _accelerators(torch):
         module = getattr(torch, kind, None)
         if module is not None and getattr(module, "is_initialized", lambda: False)():
             for i in range(module.device_count()):
-                yield f"{kind}.{i}", (lambda m=module, i=i: m.get_rng_state(i)), (lambda s, m=module, i=i: m.set_rng_state(s, i))
+                yield (
+                    f"{kind}.{i}",
+                    (lambda m=module, i=i: m.get_rng_state(i)),
+                    (lambda s, m=module, i=i: m.set_rng_state(s, i)),
+                )
     mps = getattr(torch, "mps", None)
     if mps is not None and torch.backends.mps.is_available():
         yield "mps.0", mps.get_rng_state, mps.set_rng_state

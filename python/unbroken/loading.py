@@ -76,7 +76,7 @@ def _read(reader, saved, only, wants_torch):
         roots = {name: _prune(node, segment_of_node(name), only) for name, node in roots.items()}
         roots = {name: node for name, node in roots.items() if node is not None}
     made = {}
-    for name, node in roots.items():
+    for node in roots.values():
         for _, leaf in flatten(node):
             if tensor_name(leaf) is not None:
                 canon = saved.canon(tensor_name(leaf))
@@ -113,7 +113,9 @@ def _maker(wants_torch):
             return tensors.make("tensor", dtype, shape)
         if numpy_dtype(dtype) is not None:
             return tensors.make("array", dtype, shape)
-        warnings.warn(f"NumPy has no dtype for {describe(dtype, shape)} (ml_dtypes is missing): raw bytes", stacklevel=4)
+        warnings.warn(
+            f"NumPy has no dtype for {describe(dtype, shape)} (ml_dtypes is missing): raw bytes", stacklevel=4
+        )
         numpy = sys.modules["numpy"]
         return numpy.empty((*shape, bits_of(dtype) // 8) if nbytes else (0,), numpy.uint8)
 

@@ -6,7 +6,7 @@ import json
 import re
 
 _INTEGER = re.compile(r"-?[0-9]+\Z")
-_SPECIAL = re.compile(r'[.\\\x00-\x1f\x7f-\x9f]')
+_SPECIAL = re.compile(r"[.\\\x00-\x1f\x7f-\x9f]")
 _SPECIAL_QUOTED = re.compile(r'[".\\\x00-\x1f\x7f-\x9f]')
 NAME_BYTES_MAX = 1024
 

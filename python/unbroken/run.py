@@ -21,6 +21,7 @@ from unbroken.names import canonical, segment_of_node
 from unbroken.saver import Saver
 from unbroken.saving import Saving
 from unbroken.signals import StopSignal
+from unbroken.start import start_lines
 from unbroken.tree import flatten, tensor_name
 from unbroken.watch import OptimizerWatch
 
@@ -141,7 +142,8 @@ class Run:
         try:
             loader = Loader(self._attached)
             report = call(self._session.restore, loader)
-            self._say_start(report)
+            for line in start_lines(report, self.attempt, self.path):
+                say(line)
             self._step = report["step"]
             if not report["fresh"]:
                 for note in loader.finish():
@@ -155,26 +157,6 @@ class Run:
         self._is_restored = True
         self._say_messages()
         return self._step
-
-    def _say_start(self, report):
-        for fallen in report.get("fell_back", ()):
-            used = report.get("name") or "none"
-            say(f"checkpoint {fallen['name']} is damaged ({fallen['object']}: {fallen['what']}): using {used} instead")
-        if report["fresh"] and self.attempt <= 1:
-            say(f"fresh start: no run in {self.path}")
-        elif report["fresh"]:
-            say(f"fresh start: no checkpoint is left in {self.path} (attempt {self.attempt})")
-        else:
-            age = report.get("resumed_age_s")
-            when = "" if age is None else f", saved {_age(age)} ago"
-            survives = report.get("survives")
-            say(
-                f"resumed from {report['name']}: step {report['step']}, attempt {self.attempt}{when}"
-                + (f", survives: {survives}" if survives else "")
-                + f", in {self.path}"
-            )
-        for note in report.get("notes", ()):
-            say(note)
 
     # -- the loop
 
@@ -418,13 +400,6 @@ class Run:
     def _become_inert(self) -> None:
         self._is_inert = True
         self._stop.close()
-
-
-def _age(seconds: float) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _after_fork() -> None:

@@ -20,7 +20,9 @@ class _StageFuture(Future):
 
     def result(self, timeout=None):
         if timeout is None and self._saving.is_deferred and self._saving.thread is threading.current_thread():
-            raise Misconfigured("this save is taken at the boundary that ends the body of the loop: do not wait for it before")
+            raise Misconfigured(
+                "this save is taken at the boundary that ends the body of the loop: do not wait for it before"
+            )
         return super().result(timeout)
 
 
@@ -48,7 +50,12 @@ class Saving:
 
     def begin(self, core_saving) -> None:
         """The save was taken: `core_saving` is the core's handle."""
-        self._core, self.name, self.step, self.is_deferred = core_saving, core_saving.name, core_saving.step, False
+        self._core, self.name, self.step, self.is_deferred = (
+            core_saving,
+            core_saving.name,
+            core_saving.step,
+            False,
+        )
         core_saving.on_change(self._update)
 
     def fail(self, error: BaseException) -> None:

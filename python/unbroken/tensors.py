@@ -12,7 +12,6 @@ from unbroken.dtypes import NUMPY_TO_NAME, describe
 from unbroken.errors import Misconfigured
 from unbroken.tree import numpy_dtype, refuse
 
-
 _torch_side = None  # the module _torch_tensors, once a tensor of torch was seen
 
 
@@ -70,7 +69,9 @@ def make(tag: str, dtype: str, shape, like=None):
             try:
                 importlib.import_module("torch")
             except ImportError as error:
-                raise Misconfigured(f"the checkpoint holds torch tensors, and torch cannot be imported: {error}") from None
+                raise Misconfigured(
+                    f"the checkpoint holds torch tensors, and torch cannot be imported: {error}"
+                ) from None
         return _torch().make(dtype, shape, like)
     kind = numpy_dtype(dtype)
     if kind is None:
@@ -106,7 +107,16 @@ def _array_view(array, name, writes):
     if any(stride % size for stride in little.strides):
         little = numpy.ascontiguousarray(little)
     strides = tuple(stride // size for stride in little.strides)
-    return View("array", dtype, array.shape, strides, little.ctypes.data if array.size else 0, array.nbytes, little, memory)
+    return View(
+        "array",
+        dtype,
+        array.shape,
+        strides,
+        little.ctypes.data if array.size else 0,
+        array.nbytes,
+        little,
+        memory,
+    )
 
 
 def _array_destination(array):

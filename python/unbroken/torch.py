@@ -23,7 +23,18 @@ class DataLoader:
     begins the next epoch. Errors: Misconfigured (what a later version brings, a data set without length).
     """
 
-    def __init__(self, dataset, batch_size=1, shuffle=False, *, seed=0, drop_last=False, collate_fn=None, num_workers=0, **later):
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=False,
+        *,
+        seed=0,
+        drop_last=False,
+        collate_fn=None,
+        num_workers=0,
+        **later,
+    ):
         for name, value in later.items():
             if name not in _LATER:
                 raise TypeError(f"DataLoader() got an unexpected keyword argument {name!r}")
@@ -97,7 +108,12 @@ class DataLoader:
 
     def state_dict(self) -> dict:
         """Settings that fix the order, and the position: batches handed out of `epoch`."""
-        fixed = {"batch_size": self.batch_size, "drop_last": self.drop_last, "shuffle": self.shuffle, "seed": self.seed}
+        fixed = {
+            "batch_size": self.batch_size,
+            "drop_last": self.drop_last,
+            "shuffle": self.shuffle,
+            "seed": self.seed,
+        }
         return {**fixed, "length": self._length, "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: dict) -> None:

@@ -10,7 +10,7 @@ import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 
-from unbroken.dtypes import NAME_TO_NUMPY, NUMPY_TO_NAME, NAME_TO_TORCH, TORCH_TO_NAME
+from unbroken.dtypes import NAME_TO_NUMPY, NAME_TO_TORCH, NUMPY_TO_NAME, TORCH_TO_NAME
 from unbroken.errors import CorruptCheckpoint, Misconfigured
 from unbroken.names import canonical, join, segment_of_node
 

@@ -48,7 +48,8 @@ class OptimizerWatch:
         if self._handles and not self._stepped and not updated:
             raise Misconfigured(
                 "no attached optimizer has stepped since the last boundary: gradients that were accumulated would not "
-                "be part of a checkpoint; accumulate within one body, or call run.step(accumulate=N) after each micro-batch"
+                "be part of a checkpoint; accumulate within one body, "
+                "or call run.step(accumulate=N) after each micro-batch"
             )
         self._stepped = False
 

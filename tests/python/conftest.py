@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-import fake_core  # noqa: E402
+import fake_core
 
 HAS_CORE = any((Path(__file__).resolve().parents[2] / "python" / "unbroken").glob("_core*.so"))
 if not HAS_CORE:

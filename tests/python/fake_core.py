@@ -135,7 +135,14 @@ class Session:
         return self.tapped
 
     def tap(self, step, metrics, tensors, scalars):
-        self.taps.append((step, dict(metrics), dict(zip([t[0] for t in tensors], digests(tensors), strict=True)), dict(scalars)))
+        self.taps.append(
+            (
+                step,
+                dict(metrics),
+                dict(zip([t[0] for t in tensors], digests(tensors), strict=True)),
+                dict(scalars),
+            )
+        )
 
     def save(self, step, tensors, alias, tree, metrics, kind):
         json.loads(tree)

@@ -6,6 +6,7 @@ import random
 import numpy
 import pytest
 import torch
+
 import unbroken
 from helpers import stops_at
 from unbroken import Misconfigured, StateMismatch
@@ -101,7 +102,9 @@ def test_batches_are_collated_as_torch_does():
     assert x.tolist() == [0, 1, 2, 3] and y.dtype == torch.int64
 
 
-@pytest.mark.parametrize("change", [{"batch_size": 4}, {"shuffle": False}, {"drop_last": True}, {"seed": 9}, {"length": 11}])
+@pytest.mark.parametrize(
+    "change", [{"batch_size": 4}, {"shuffle": False}, {"drop_last": True}, {"seed": 9}, {"length": 11}]
+)
 def test_other_settings_are_a_mismatch_before_anything_is_written(run_dir, change):
     settings = {"length": 10, "batch_size": 3, "shuffle": True, "drop_last": False, "seed": 3}
 
@@ -128,7 +131,15 @@ def test_a_position_behind_the_end_is_refused():
 
 
 @pytest.mark.parametrize(
-    "more", [{"num_workers": 2}, {"sampler": [0]}, {"pin_memory": True}, {"prefetch_factor": 2}, {"seed_samples": True}, {"fingerprint": "x"}]
+    "more",
+    [
+        {"num_workers": 2},
+        {"sampler": [0]},
+        {"pin_memory": True},
+        {"prefetch_factor": 2},
+        {"seed_samples": True},
+        {"fingerprint": "x"},
+    ],
 )
 def test_what_comes_later_is_refused_by_name(more):
     with pytest.raises(Misconfigured, match=f"^{next(iter(more))}: comes later$"):
@@ -179,7 +190,10 @@ def test_a_foreign_loader_continues_and_its_iterators_shift_no_generator(run_dir
     def life(path):
         torch.manual_seed(1), random.seed(1)
         with unbroken.Run(path) as run:
-            return [(step, run.epoch, batch, random.random(), torch.rand(1).item()) for step, batch in run.steps(11, Foreign(4))]
+            return [
+                (step, run.epoch, batch, random.random(), torch.rand(1).item())
+                for step, batch in run.steps(11, Foreign(4))
+            ]
 
     want, got = life(run_dir / "straight"), []
     for stop in stops:

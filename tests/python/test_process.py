@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+
 from helpers import child, finish
 
 RAISES = """
@@ -14,7 +15,14 @@ raise unbroken.{0}({1})
 
 @pytest.mark.parametrize(
     "kind, status",
-    [("NothingToResume", 66), ("CorruptCheckpoint", 65), ("StateMismatch", 65), ("StorageUnavailable", 74), ("StorageFull", 74), ("Misconfigured", 78)],
+    [
+        ("NothingToResume", 66),
+        ("CorruptCheckpoint", 65),
+        ("StateMismatch", 65),
+        ("StorageUnavailable", 74),
+        ("StorageFull", 74),
+        ("Misconfigured", 78),
+    ],
 )
 def test_an_uncaught_error_prints_one_line_and_ends_with_its_status(kind, status):
     code, _, err = finish(child(RAISES.format(kind, "'the cause\\nmore', next_command='unbroken ls x'")))
@@ -24,12 +32,16 @@ def test_an_uncaught_error_prints_one_line_and_ends_with_its_status(kind, status
 
 
 def test_a_mismatch_names_what_differs_in_its_line():
-    code, _, err = finish(child(RAISES.format("StateMismatch", "'no fit', missing=list('abcdefg'), changed=[('z', 'F32[1]', 'F32[2]')]")))
+    code, _, err = finish(
+        child(RAISES.format("StateMismatch", "'no fit', missing=list('abcdefg'), changed=[('z', 'F32[1]', 'F32[2]')]"))
+    )
     assert code == 65
     assert err.splitlines()[-1] == "error: no fit: a, b, c, d, e and 3 more"
 
 
-@pytest.mark.parametrize("stop, status", [("Interrupted('x', 75)", 75), ("Interrupted('x', 76)", 76), ("Superseded('x')", 82)])
+@pytest.mark.parametrize(
+    "stop, status", [("Interrupted('x', 75)", 75), ("Interrupted('x', 76)", 76), ("Superseded('x')", 82)]
+)
 def test_stops_end_the_process_with_their_status(stop, status):
     assert finish(child(f"import unbroken\ntry:\n    raise unbroken.{stop}\nexcept Exception:\n    pass"))[0] == status
 
@@ -67,7 +79,7 @@ def test_a_closed_stderr_and_stdout_end_nothing(tmp_path):
 import os, sys, unbroken
 os.close(1); os.close(2)
 sys.stdout = sys.stderr = None
-with unbroken.Run({str(tmp_path / 'run')!r}) as run:
+with unbroken.Run({str(tmp_path / "run")!r}) as run:
     for step in run.steps(3):
         pass
 """
@@ -79,7 +91,7 @@ def test_nothing_is_imported_that_is_not_needed(tmp_path):
 import sys
 had = set(sys.modules)
 import unbroken
-with unbroken.Run({str(tmp_path / 'run')!r}) as run:
+with unbroken.Run({str(tmp_path / "run")!r}) as run:
     run.attach(x={{"a": 1}})
     for step in run.steps(2):
         run.log(loss=1.5)
@@ -92,6 +104,7 @@ print("torch" in new, "numpy" in new, sorted(m for m in new if "pickle" in m))
 def test_a_generator_of_a_library_that_is_imported_later_is_handed_over():
     import numpy
     import torch
+
     from unbroken.generators import GlobalGenerators
 
     numpy.random.seed(7), torch.manual_seed(7)
@@ -114,6 +127,7 @@ def test_global_generators_are_kept_for_their_library(monkeypatch):
 
     import numpy
     import torch
+
     from unbroken.generators import GlobalGenerators
 
     numpy.random.seed(3), torch.manual_seed(3), random.seed(3)

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+
 import unbroken
 from helpers import stops_at
 from unbroken import Interrupted, Misconfigured, NothingToResume, options
@@ -65,6 +66,8 @@ def test_a_broken_body_is_not_completed_and_not_saved(run_dir):
 def test_an_exception_leaves_no_save_of_its_body_and_is_not_hidden(run_dir):
     def body(run, step):
         run.state["seen"] = step
+        if step == 2:
+            run.save(wait=False)  # in flight when the body breaks
         if step == 3:
             raise ZeroDivisionError
 
@@ -325,7 +328,16 @@ def test_a_keyword_that_nobody_knows_is_a_type_error(run_dir):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"every": 0}, {"every": 1.5}, {"every": True}, {"keep_last": 0}, {"on_save_error": "ignore"}, {"resume": None}, {"group": 5}]
+    "bad",
+    [
+        {"every": 0},
+        {"every": 1.5},
+        {"every": True},
+        {"keep_last": 0},
+        {"on_save_error": "ignore"},
+        {"resume": None},
+        {"group": 5},
+    ],
 )
 def test_nonsense_is_refused_by_name(run_dir, bad):
     with pytest.raises(Misconfigured, match=next(iter(bad))):
@@ -335,7 +347,13 @@ def test_nonsense_is_refused_by_name(run_dir, bad):
 def test_unbroken_dir_redirects_by_the_order_of_paths(tmp_path, monkeypatch):
     monkeypatch.setenv("UNBROKEN_DIR", str(tmp_path / "life"))
     paths = [options.directory(p) for p in ("runs/a", "/x/b", "runs/a", os.path.abspath("runs/a"), "runs/c")]
-    assert paths == [str(tmp_path / "life"), str(tmp_path / "life.2.b"), str(tmp_path / "life"), str(tmp_path / "life"), str(tmp_path / "life.3.c")]
+    assert paths == [
+        str(tmp_path / "life"),
+        str(tmp_path / "life.2.b"),
+        str(tmp_path / "life"),
+        str(tmp_path / "life"),
+        str(tmp_path / "life.3.c"),
+    ]
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "1.5", "٣"])
@@ -345,7 +363,7 @@ def test_unbroken_steps_must_be_a_number(run_dir, value):
 
 
 def test_resume_names_a_checkpoint(run_dir):
-    life(run_dir, 4, lambda run, step: run.state.update(k=step), every=1, keep_last=9)
+    life(run_dir, 4, lambda run, step: (run.state.update(k=step), run.save()), keep_last=9)
     with unbroken.Run(run_dir, resume="2.a1") as run:
         assert run.restore() == 2 and run.state["k"] == 1
     with pytest.raises(NothingToResume):

@@ -5,6 +5,7 @@ from collections import Counter, OrderedDict, deque
 
 import numpy
 import pytest
+
 import unbroken
 from helpers import bits, stops_at
 from unbroken import Misconfigured, StateMismatch
@@ -32,7 +33,11 @@ def there_and_back(path, before, after):
 
 
 def test_arrays_are_filled_in_place(run_dir):
-    before = {"w": numpy.arange(12.0).reshape(3, 4), "n": numpy.array(7), "e": numpy.zeros((0, 3), numpy.int8)}
+    before = {
+        "w": numpy.arange(12.0).reshape(3, 4),
+        "n": numpy.array(7),
+        "e": numpy.zeros((0, 3), numpy.int8),
+    }
     after = {key: numpy.zeros_like(array) for key, array in before.items()}
     arrays = dict(after)
     there_and_back(run_dir, before, after)
@@ -42,7 +47,9 @@ def test_arrays_are_filled_in_place(run_dir):
 
 def test_an_array_alone_and_views(run_dir):
     base = numpy.arange(60, dtype=numpy.float32).reshape(6, 10)
-    for i, make in enumerate([lambda a: a[::2, 1:7], lambda a: a.T, lambda a: a[::-1], lambda a: a[:, 3], lambda a: a[2:4]]):
+    for i, make in enumerate(
+        [lambda a: a[::2, 1:7], lambda a: a.T, lambda a: a[::-1], lambda a: a[:, 3], lambda a: a[2:4]]
+    ):
         target = numpy.zeros_like(base)
         there_and_back(run_dir / str(i), make(base), make(target))
         assert numpy.array_equal(make(base), make(target))
@@ -51,15 +58,47 @@ def test_an_array_alone_and_views(run_dir):
         assert not target[outside].any()
 
 
-@pytest.mark.parametrize("dtype", ["?", "u1", "i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4", "<f8", "<c8", "<c16", ">f4", ">i8", ">c16"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "?",
+        "u1",
+        "i1",
+        "<u2",
+        "<i2",
+        "<u4",
+        "<i4",
+        "<u8",
+        "<i8",
+        "<f2",
+        "<f4",
+        "<f8",
+        "<c8",
+        "<c16",
+        ">f4",
+        ">i8",
+        ">c16",
+    ],
+)
 def test_every_numpy_dtype(run_dir, dtype):
-    before = numpy.frombuffer(random.Random(1).randbytes(16 * 8), dtype).copy() if dtype != "?" else numpy.array([True, False])
+    before = (
+        numpy.frombuffer(random.Random(1).randbytes(16 * 8), dtype).copy()
+        if dtype != "?"
+        else numpy.array([True, False])
+    )
     after = there_and_back(run_dir, {"a": before}, {"a": numpy.zeros_like(before)})
     assert after["a"].tobytes() == before.tobytes()
 
 
 @pytest.mark.parametrize(
-    "bad", [numpy.array([object()]), numpy.zeros(2, "U3"), numpy.zeros(2, [("a", "f4")]), numpy.zeros(2, "M8[s]"), numpy.matrix([[1]])]
+    "bad",
+    [
+        numpy.array([object()]),
+        numpy.zeros(2, "U3"),
+        numpy.zeros(2, [("a", "f4")]),
+        numpy.zeros(2, "M8[s]"),
+        numpy.matrix([[1]]),
+    ],
 )
 def test_arrays_that_cannot_be_kept(run_dir, bad):
     with pytest.raises(Misconfigured, match=r"x\.deep\.0"):
@@ -68,7 +107,15 @@ def test_arrays_that_cannot_be_kept(run_dir, bad):
 
 def test_containers_come_back_in_place_and_in_order(run_dir):
     def make(filled):
-        value = {"b": 1, "a": [1.5, 2], "nested": {"t": (1, 2)}, "o": OrderedDict(), "seen": set(), "q": deque(maxlen=3), "c": Counter()}
+        value = {
+            "b": 1,
+            "a": [1.5, 2],
+            "nested": {"t": (1, 2)},
+            "o": OrderedDict(),
+            "seen": set(),
+            "q": deque(maxlen=3),
+            "c": Counter(),
+        }
         if filled:
             value["a"] += [0.25]
             value["nested"]["t"] = (3, None)
@@ -118,7 +165,11 @@ def test_a_mismatch_names_everything_and_changes_nothing(run_dir):
     error = caught.value
     assert error.missing == ["x.more.0", "x.more.1", "x.new"]
     assert error.unread == ["x.gone"]
-    assert error.changed == [("x.dtype", "F32[2]", "F64[2]"), ("x.kind", "F64[1]", "5"), ("x.shape", "F32[3,4]", "F32[4,3]")]
+    assert error.changed == [
+        ("x.dtype", "F32[2]", "F64[2]"),
+        ("x.kind", "F64[1]", "5"),
+        ("x.shape", "F32[3,4]", "F32[4,3]"),
+    ]
     for name in [*error.missing, *error.unread, "x.dtype", "x.shape", "F32[3,4]", "F32[4,3]"]:
         assert name in str(error)
     assert bits(live) == before
@@ -186,7 +237,10 @@ def draw(generator):
     if isinstance(generator, random.Random):
         return [generator.gauss(0, 1), generator.random(), generator.getrandbits(7)]
     values = generator.normal(size=3).tolist()
-    return values + (generator.integers(99, size=3) if hasattr(generator, "integers") else generator.randint(99, size=3)).tolist()
+    return (
+        values
+        + (generator.integers(99, size=3) if hasattr(generator, "integers") else generator.randint(99, size=3)).tolist()
+    )
 
 
 def test_attached_generators_go_on(run_dir):
@@ -211,7 +265,11 @@ def test_spawned_streams_go_on(run_dir):
 
 def test_another_sort_of_generator_is_a_mismatch(run_dir):
     first_life(run_dir, g=numpy.random.default_rng(5))
-    for other in (numpy.random.Generator(numpy.random.MT19937(1)), random.Random(2), numpy.random.RandomState(1)):
+    for other in (
+        numpy.random.Generator(numpy.random.MT19937(1)),
+        random.Random(2),
+        numpy.random.RandomState(1),
+    ):
         with pytest.raises(StateMismatch):
             second_life(run_dir, g=other)
 
@@ -220,7 +278,13 @@ def test_global_generators_go_on_without_being_asked(run_dir):
     import torch
 
     def draws():
-        return random.random(), random.gauss(0, 1), numpy.random.normal(), torch.randn(3).tolist(), torch.randint(9, (2,)).tolist()
+        return (
+            random.random(),
+            random.gauss(0, 1),
+            numpy.random.normal(),
+            torch.randn(3).tolist(),
+            torch.randint(9, (2,)).tolist(),
+        )
 
     def life(seed, steps):
         random.seed(seed), numpy.random.seed(seed), torch.manual_seed(seed)
@@ -303,12 +367,18 @@ def some_state(rng, depth=0):
     if kind == "list":
         return [a for a, _ in parts], [b for _, b in parts]
     keys = rng.sample(["a", "b", "a.b", "1", 1, (1, "x"), "", None, "\\", '"q"', 2.5], len(parts))
-    return ({k: a for k, (a, _) in zip(keys, parts, strict=True)}, {k: b for k, (_, b) in zip(keys, parts, strict=True)})
+    return (
+        {k: a for k, (a, _) in zip(keys, parts, strict=True)},
+        {k: b for k, (_, b) in zip(keys, parts, strict=True)},
+    )
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_states_come_back(run_dir, seed):
     rng = random.Random(seed)
-    before, after = ({f"k{i}": part for i, part in enumerate(side)} for side in zip(*[some_state(rng) for _ in range(3)], strict=True))
+    before, after = (
+        {f"k{i}": part for i, part in enumerate(side)}
+        for side in zip(*[some_state(rng) for _ in range(3)], strict=True)
+    )
     there_and_back(run_dir, before, after)
     assert bits(after) == bits(before)

@@ -6,10 +6,11 @@ import warnings
 
 import pytest
 import torch
-import unbroken
-from helpers import bits, stops_at
 from torch import nn
 from torch.optim import lr_scheduler as lrs
+
+import unbroken
+from helpers import bits, stops_at
 from unbroken import Misconfigured, StateMismatch, dtypes
 
 
@@ -62,7 +63,11 @@ def train(path, steps, seed=1, optimizer=None, scheduler=None, scaler=None, mode
                 scheduler.step()
             run.log(loss=loss)
             seen.append((step, float(loss.detach()).hex(), [float(g["lr"]).hex() for g in optimizer.param_groups]))
-    final = bits(model.state_dict()), bits(optimizer.state_dict()), bits(scheduler.state_dict()) if scheduler else None
+    final = (
+        bits(model.state_dict()),
+        bits(optimizer.state_dict()),
+        bits(scheduler.state_dict()) if scheduler else None,
+    )
     return seen, final
 
 
@@ -164,7 +169,9 @@ SCHEDULERS = {
 def test_the_table_holds_every_scheduler_of_torch():
     have = {type(make(O.SGD([torch.zeros(1, requires_grad=True)], lr=0.1))) for make in SCHEDULERS.values()}
     all_of_torch = {
-        c for c in vars(lrs).values() if isinstance(c, type) and issubclass(c, lrs.LRScheduler) and c is not lrs.LRScheduler
+        c
+        for c in vars(lrs).values()
+        if isinstance(c, type) and issubclass(c, lrs.LRScheduler) and c is not lrs.LRScheduler
     } - {getattr(lrs, "_LRScheduler", None)}
     assert have >= all_of_torch
 
@@ -345,7 +352,11 @@ def test_a_layer_frozen_from_the_start_has_no_state_and_gets_none(run_dir):
     trained(run_dir, before, optimizer)
     after, second = make()
     for p in after.parameters():  # state of another life must go
-        second.state[p] = {"step": torch.tensor(9.0), "exp_avg": torch.ones(3, 3), "exp_avg_sq": torch.ones(3, 3)}
+        second.state[p] = {
+            "step": torch.tensor(9.0),
+            "exp_avg": torch.ones(3, 3),
+            "exp_avg_sq": torch.ones(3, 3),
+        }
     attach(run_dir, model=after, optimizer=second)
     assert after.q not in second.state
     assert bits(second.state[after.p]) == bits(optimizer.state[before.p])
@@ -421,7 +432,13 @@ def test_the_table_holds_every_dtype_that_torch_can_make_on_a_cpu():
                 warnings.simplefilter("ignore")
                 torch.empty(8, dtype=kind)
                 made.add(str(kind).removeprefix("torch."))
-    assert {name for name in made if name not in ALL_DTYPES} == {"qint8", "qint32", "quint8", "quint4x2", "quint2x4"}
+    assert {name for name in made if name not in ALL_DTYPES} == {
+        "qint8",
+        "qint32",
+        "quint8",
+        "quint4x2",
+        "quint2x4",
+    }
 
 
 def raw(shape, dtype):
@@ -441,7 +458,12 @@ def test_every_dtype_by_bytes(run_dir, name):
               "view": raw((4, 6), dtype)[::2, 1:5]}  # fmt: skip
     trained_state(run_dir, x=before)
     base = torch.empty((4, 6), dtype=dtype)
-    after = {"flat": torch.empty(8, dtype=dtype), "scalar": torch.empty((), dtype=dtype), "empty": torch.empty((0, 2), dtype=dtype), "view": base[::2, 1:5]}
+    after = {
+        "flat": torch.empty(8, dtype=dtype),
+        "scalar": torch.empty((), dtype=dtype),
+        "empty": torch.empty((0, 2), dtype=dtype),
+        "view": base[::2, 1:5],
+    }
     attach(run_dir, x=after)
     assert bits(after) == bits(before)
     loaded = unbroken.load(run_dir)["x"]
@@ -455,14 +477,21 @@ def trained_state(path, **named):
             pass
 
 
-@pytest.mark.parametrize("saved, live", [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.int64, torch.int32)])
+@pytest.mark.parametrize(
+    "saved, live",
+    [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.int64, torch.int32)],
+)
 def test_another_dtype_is_refused(run_dir, saved, live):
     trained_state(run_dir, x=torch.zeros(3, dtype=saved))
     target = torch.ones(3, dtype=live)
     with pytest.raises(StateMismatch) as caught:
         attach(run_dir, x=target)
     ((name, before, here),) = caught.value.changed
-    assert (name, before, here) == ("x", f"{dtypes.TORCH_TO_NAME[str(saved)[6:]]}[3]", f"{dtypes.TORCH_TO_NAME[str(live)[6:]]}[3]")
+    assert (name, before, here) == (
+        "x",
+        f"{dtypes.TORCH_TO_NAME[str(saved)[6:]]}[3]",
+        f"{dtypes.TORCH_TO_NAME[str(live)[6:]]}[3]",
+    )
     assert target.tolist() == [1, 1, 1]
 
 
@@ -542,7 +571,15 @@ def process_group(tmp_path):
     torch.distributed.destroy_process_group()
 
 
-WRAPPERS = [(), ("compile",), ("ddp",), ("compile", "ddp"), ("ddp", "compile"), ("parallel", "compile"), ("compile", "ddp", "compile")]
+WRAPPERS = [
+    (),
+    ("compile",),
+    ("ddp",),
+    ("compile", "ddp"),
+    ("ddp", "compile"),
+    ("parallel", "compile"),
+    ("compile", "ddp", "compile"),
+]
 
 
 def test_wrappers_leave_no_trace_in_names(run_dir, process_group):
@@ -627,7 +664,10 @@ def test_batch_norm_and_shapes_and_missing_names(run_dir):
         attach(run_dir, model=other)
     assert caught.value.missing == ["model.2.weight"]
     assert caught.value.unread == ["model.1.bias", "model.1.weight"]
-    assert caught.value.changed == [("model.0.bias", "F32[3]", "F32[4]"), ("model.0.weight", "F32[3,2]", "F32[4,2]")]
+    assert caught.value.changed == [
+        ("model.0.bias", "F32[3]", "F32[4]"),
+        ("model.0.weight", "F32[3,2]", "F32[4,2]"),
+    ]
 
 
 def test_torch_generators_go_on(run_dir):
@@ -711,7 +751,12 @@ def test_quantised_state_of_an_optimizer_keeps_its_codes_and_what_they_share(run
     before, optimizer = make()
     codes = torch.linspace(-1, 1, 256)
     for i, p in enumerate(before.parameters()):
-        optimizer.state[p] = {"state1": torch.full((3, 3), i, dtype=torch.uint8), "qmap1": codes, "absmax": torch.ones(()), "step": i}
+        optimizer.state[p] = {
+            "state1": torch.full((3, 3), i, dtype=torch.uint8),
+            "qmap1": codes,
+            "absmax": torch.ones(()),
+            "step": i,
+        }
     trained(run_dir, before, optimizer)
     after, second = make()
     attach(run_dir, model=after, optimizer=second)

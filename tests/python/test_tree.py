@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 import numpy
 import pytest
 import torch
+
 from unbroken import Misconfigured, names, tree
 
 
@@ -24,7 +25,8 @@ def same(a, b):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes()
     if isinstance(a, dict):
         return len(a) == len(b) and all(
-            same(x, y) for x, y in zip([i for p in a.items() for i in p], [i for p in b.items() for i in p], strict=True)
+            same(x, y)
+            for x, y in zip([i for p in a.items() for i in p], [i for p in b.items() for i in p], strict=True)
         )
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
@@ -51,7 +53,15 @@ def scalar(rng):
 
 
 def key(rng):
-    return rng.choice([rng.randrange(99), f"k{rng.random()}", str(rng.randrange(9)), (rng.randrange(9), "t"), rng.randbytes(2)])
+    return rng.choice(
+        [
+            rng.randrange(99),
+            f"k{rng.random()}",
+            str(rng.randrange(9)),
+            (rng.randrange(9), "t"),
+            rng.randbytes(2),
+        ]
+    )
 
 
 def value(rng, depth=0):
@@ -97,7 +107,19 @@ class Odd(int):
 
 
 @pytest.mark.parametrize(
-    "bad", [lambda: 0, Odd(3), object(), numpy.datetime64(0, "s"), numpy.str_("a"), numpy.longdouble(1), defaultdict(list, a=[1]), range(3), int, "\ud83d\ude00"]
+    "bad",
+    [
+        lambda: 0,
+        Odd(3),
+        object(),
+        numpy.datetime64(0, "s"),
+        numpy.str_("a"),
+        numpy.longdouble(1),
+        defaultdict(list, a=[1]),
+        range(3),
+        int,
+        "\ud83d\ude00",
+    ],
 )
 def test_what_cannot_be_kept_is_refused_by_its_path(bad):
     with pytest.raises(Misconfigured, match=r"^run\.a\.0\.b"):
@@ -140,7 +162,9 @@ def test_two_paths_never_have_one_name():
     rng, seen = random.Random(3), {}
     parts = ["a", "b", ".", "\\", '"', "1", "", "(", "1.a", 1, -1, None, True, 0.5, ("1",)]
     for _ in range(20000):
-        path = tuple(rng.choice(parts) if rng.random() < 0.7 else "".join(map(str, rng.sample(parts[:9], 2))) for _ in range(3))
+        path = tuple(
+            rng.choice(parts) if rng.random() < 0.7 else "".join(map(str, rng.sample(parts[:9], 2))) for _ in range(3)
+        )
         name = ""
         for part in path:
             name = names.join(name, names.segment_of_node(tree.encode(part)))
