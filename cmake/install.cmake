@@ -28,8 +28,10 @@ list(TRANSFORM unbroken_exported PREPEND "unbroken_")
 install(TARGETS unbroken_api ${unbroken_exported} unbroken_warnings unbroken_version EXPORT unbrokenTargets
         COMPONENT cpp)
 install(DIRECTORY include/unbroken DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT cpp)
-if(TARGET unbroken_program)
-  install(TARGETS unbroken_program COMPONENT program)
+if(unbroken_program AND SKBUILD)
+  install(TARGETS ${unbroken_program} RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT python)
+elseif(unbroken_program)
+  install(TARGETS ${unbroken_program} COMPONENT program)
 endif()
 
 set(unbroken_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/unbroken")
