@@ -78,11 +78,13 @@ thread_local Fiber* leaving = nullptr;
 struct Fiber::Context {
   ucontext_t system{};
   Stack stack;
+  void* fake_stack = nullptr;  ///< of the address sanitizer
+  void* tsan_fiber = nullptr;
 };
 
 Fiber::Fiber() : context_(std::make_unique<Context>()), is_started_(true) {
 #ifdef UNBROKEN_WITH_TSAN
-  tsan_fiber_ = __tsan_get_current_fiber();
+  context_->tsan_fiber = __tsan_get_current_fiber();
 #endif
 }
 
@@ -96,14 +98,14 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), context_(std:
   context_->system.uc_link = nullptr;
   makecontext(&context_->system, &Fiber::entry, 0);
 #ifdef UNBROKEN_WITH_TSAN
-  tsan_fiber_ = __tsan_create_fiber(0);
+  context_->tsan_fiber = __tsan_create_fiber(0);
 #endif
 }
 
 Fiber::~Fiber() {
   if (!context_->stack) return;
 #ifdef UNBROKEN_WITH_TSAN
-  __tsan_destroy_fiber(tsan_fiber_);
+  __tsan_destroy_fiber(context_->tsan_fiber);
 #endif
   spare_stacks().push_back(std::move(context_->stack));
 }
@@ -112,7 +114,7 @@ void Fiber::arrived(bool is_first) {
 #ifdef UNBROKEN_WITH_ASAN
   const void* bottom = nullptr;
   std::size_t bytes = 0;
-  __sanitizer_finish_switch_fiber(is_first ? nullptr : fake_stack_, &bottom, &bytes);
+  __sanitizer_finish_switch_fiber(is_first ? nullptr : context_->fake_stack, &bottom, &bytes);
   if (leaving->stack_ == nullptr) {  // the thread's own stack: its bounds are learned here
     leaving->stack_ = bottom;
     leaving->stack_bytes_ = bytes;
@@ -139,13 +141,14 @@ void Fiber::leave(Fiber& from, Fiber& to, bool is_ending) {
   std::memcpy(&from.exceptions_, globals, sizeof from.exceptions_);
   std::memcpy(globals, &to.exceptions_, sizeof to.exceptions_);
 #ifdef UNBROKEN_WITH_ASAN
-  __sanitizer_start_switch_fiber(is_ending ? nullptr : &from.fake_stack_, to.stack_, to.stack_bytes_);
+  __sanitizer_start_switch_fiber(is_ending ? nullptr : &from.context_->fake_stack, to.stack_,
+                                 to.stack_bytes_);
 #else
   static_cast<void>(is_ending);
 #endif
 #ifdef UNBROKEN_WITH_TSAN
   to.is_started_ = true;
-  __tsan_switch_to_fiber(to.tsan_fiber_, 0);
+  __tsan_switch_to_fiber(to.context_->tsan_fiber, 0);
   swapcontext(&from.context_->system, &to.context_->system);
 #else
   if (_setjmp(from.jump_) == 0) {

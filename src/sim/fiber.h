@@ -40,8 +40,6 @@ class Fiber {
   bool is_started_ = false;
   const void* stack_ = nullptr;  ///< lowest address
   std::size_t stack_bytes_ = 0;
-  void* fake_stack_ = nullptr;  ///< of the address sanitizer
-  void* tsan_fiber_ = nullptr;
 };
 
 }  // namespace unbroken

@@ -58,7 +58,7 @@ void Scheduler::yield() {
   if (next != self) switch_to(next);
 }
 
-bool Scheduler::block(std::optional<Instant> until) {
+bool Scheduler::block(std::optional<Instant> until, const std::stop_token& stop) {
   UNBROKEN_CHECK(running_ != nullptr);
   SimThread& self = *running_;
   if (self.group->is_ending) return true;
@@ -69,9 +69,19 @@ bool Scheduler::block(std::optional<Instant> until) {
     self.timer = std::pair(std::max(*until, now_), sequence_++);
     timers_.emplace(*self.timer, Timer{&self, {}});
   }
+  if (stop.stop_possible()) stoppable_.emplace_back(&self, stop);
   SimThread* const next = pick();
   if (next != &self) switch_to(next);
+  if (stop.stop_possible())
+    std::erase_if(stoppable_, [&](const auto& entry) { return entry.first == &self; });
   return !self.is_timed_out;
+}
+
+/// Tokens are asked, not listened to: a callback would need the system.
+void Scheduler::wake_stopped() {
+  for (const auto& [thread, stop] : stoppable_) {
+    if (stop.stop_requested()) wake(*thread);
+  }
 }
 
 void Scheduler::wake(SimThread& thread) {
@@ -162,6 +172,7 @@ bool Scheduler::jump() {
 
 SimThread* Scheduler::pick() {
   for (;;) {
+    if (!stoppable_.empty()) wake_stopped();
     if (!ending_.empty()) return ending_.back();
     if (is_stop_asked_) return nullptr;
     if (!ready_.empty()) break;

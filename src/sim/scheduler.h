@@ -10,11 +10,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "sim/fiber.h"
-#include "sim/sim_random.h"
+#include "simdisk/sim_random.h"
 #include "world/clock.h"
 
 namespace unbroken {
@@ -49,8 +50,8 @@ class Scheduler {
   SimThread& start(SimGroup& group, std::function<void()> body);
   /// A scheduling point. Outside any thread: nothing.
   void yield();
-  /// The running thread waits for wake() or, where given, for `until`. False: it was time.
-  bool block(std::optional<Instant> until);
+  /// The running thread waits for wake(), for `stop` or, where given, for `until`. False: it was time.
+  bool block(std::optional<Instant> until, const std::stop_token& stop = {});
   void wake(SimThread& thread);
   /// The running thread, whose group is ending, lets the others of its group but the main one go first.
   void step_back();
@@ -83,6 +84,7 @@ class Scheduler {
   void make_ready(SimThread& thread);
   void make_unready(SimThread& thread);
   void cancel_timer(SimThread& thread);
+  void wake_stopped();
   bool fire_due();
   bool jump();
   void thread_over(SimThread& thread);
@@ -96,7 +98,8 @@ class Scheduler {
   std::uint64_t switch_count_ = 0;
   std::map<std::pair<Instant, std::uint64_t>, Timer> timers_;
   std::vector<SimThread*> ready_;
-  std::vector<SimThread*> ending_;  ///< the last one first
+  std::vector<std::pair<SimThread*, std::stop_token>> stoppable_;  ///< blocked
+  std::vector<SimThread*> ending_;                                 ///< the last one first
   std::vector<std::unique_ptr<Fiber>> dead_;
   SimThread* running_ = nullptr;
   bool is_stop_asked_ = false;

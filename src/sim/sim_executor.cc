@@ -1,7 +1,6 @@
 #include "sim/sim_executor.h"
 
 #include <optional>
-#include <stop_token>
 #include <utility>
 
 #include "base/check.h"
@@ -66,10 +65,7 @@ Result<> SimExecutor::wait(const std::function<bool()>& is_done, const Deadline&
     if (by.stop.stop_requested()) return Error(Code::stopped, "asked to stop");
     if (scheduler_.now() >= by.at) return Error(Code::late, "the deadline passed");
     waiting_.push_back(self);
-    {
-      const std::stop_callback on_stop(by.stop, [&] { scheduler_.wake(*self); });
-      scheduler_.block(by.at < kForever ? std::optional(by.at) : std::nullopt);
-    }
+    scheduler_.block(by.at < kForever ? std::optional(by.at) : std::nullopt, by.stop);
     std::erase(waiting_, self);
   }
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/sim_random.h"
+#include "simdisk/sim_random.h"
 #include "world/clock.h"
 
 namespace unbroken {

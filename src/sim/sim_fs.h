@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/sim_disk.h"
 #include "sim/sim_fault.h"
+#include "simdisk/sim_disk.h"
 #include "world/fs.h"
 
 namespace unbroken {

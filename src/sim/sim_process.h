@@ -16,7 +16,7 @@
 #include "sim/sim_clock.h"
 #include "sim/sim_executor.h"
 #include "sim/sim_fault.h"
-#include "sim/sim_random.h"
+#include "simdisk/sim_random.h"
 #include "world/fs.h"
 #include "world/process.h"
 

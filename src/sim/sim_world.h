@@ -30,11 +30,11 @@
 
 #include "sim/scheduler.h"
 #include "sim/sim_clock.h"
-#include "sim/sim_disk.h"
 #include "sim/sim_fault.h"
 #include "sim/sim_fs.h"
 #include "sim/sim_process.h"
-#include "sim/sim_random.h"
+#include "simdisk/sim_disk.h"
+#include "simdisk/sim_random.h"
 
 namespace unbroken {
 

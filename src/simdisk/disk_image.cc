@@ -1,4 +1,4 @@
-#include "sim/disk_image.h"
+#include "simdisk/disk_image.h"
 
 #include <fmt/format.h>
 

@@ -16,8 +16,8 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "sim/disk_image.h"
-#include "sim/sim_random.h"
+#include "simdisk/disk_image.h"
+#include "simdisk/sim_random.h"
 #include "world/clock.h"
 #include "world/fs.h"
 

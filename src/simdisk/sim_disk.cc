@@ -1,4 +1,4 @@
-#include "sim/sim_disk.h"
+#include "simdisk/sim_disk.h"
 
 #include <fmt/format.h>
 

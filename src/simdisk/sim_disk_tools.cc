@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "sim/sim_disk.h"
+#include "simdisk/sim_disk.h"
 
 namespace unbroken {
 
