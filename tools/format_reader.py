@@ -49,7 +49,8 @@ class Run:
                 found.append((key, 0, str(error)))
                 return None
 
-        manifest = check(f"{c.save.folder}/manifest-{c.manifest[:16]}.json", lambda key: read_manifest(self._get(key), c))
+        manifest_key = f"{c.save.folder}/manifest-{c.manifest[:16]}.json"
+        manifest = check(manifest_key, lambda key: read_manifest(self._get(key), c))
         for receipt in manifest[1] if manifest else ():
             stem = f"{c.save.folder}/shard-{receipt['writer']:05}.{receipt['nonce']}"
             check(f"{c.save.folder}/receipt-{receipt['writer']:05}", self._check_receipt, receipt)

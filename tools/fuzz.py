@@ -46,7 +46,7 @@ def run(name: str, seconds: int, jobs: int):
     begin = time.monotonic()
     done = subprocess.run(command, cwd=BUILD, stderr=subprocess.PIPE, text=True, errors="replace")
     elapsed = time.monotonic() - begin
-    counts = re.findall(r"stat::number_of_executed_units:\s*(\d+)", done.stderr) or re.findall(r"^#(\d+)", done.stderr, re.M)
+    counts = re.findall(r"(?:stat::number_of_executed_units:\s*|^#)(\d+)", done.stderr, re.M)
     if done.returncode:
         print(done.stderr[-6000:], file=sys.stderr)
     return int(counts[-1]) if counts else 0, elapsed, done.returncode != 0

@@ -44,7 +44,8 @@ def shards():
     yield "ok-one-tensor", shard("{" + entry() + "}"), "what the others are bent from"
     yield "ok-empty", shard("{}", 0), "no tensor, no data"
     yield "ok-padded", shard("{" + entry() + "}     "), "spaces at the end are allowed"
-    yield "ok-empty-between", shard("{" + entry() + "," + entry("e", '"F64"', "[0,9]", "[4,4]") + "}"), "a tensor without bytes"
+    data = shard("{" + entry() + "," + entry("e", '"F64"', "[0,9]", "[4,4]") + "}")
+    yield "ok-empty-between", data, "a tensor without bytes"
     yield "ok-sub-byte", shard("{" + entry("a", '"F4"', "[2,4]") + "}"), "8 elements of 4 bits"
     yield "short", b"\x02\0\0", "a file cut inside the length: a reader that loads 8 bytes reads past the end"
     yield "length-huge", shard("{}", 0, 2**64 - 1), "length + 8 wraps to 7: passes a naive bounds check"
@@ -56,28 +57,37 @@ def shards():
     yield "two-objects", shard("{}{}", 0), "a polyglot: the second object is what another reader sees"
     yield "not-utf8", shard(b'{"\xff":1}', 0), "a name that cannot be shown"
     yield "deep", shard('{"a":' + "[" * 20000), "nesting: a recursive parser runs out of stack"
-    yield "twice", shard("{" + entry("a", ends="[0,4]") + "," + entry("a", ends="[0,4]") + "}"), "a name twice: first or last wins?"
-    yield "twice-escaped", shard('{"a":' + entry()[4:] + ',"\\u0061":' + entry()[4:] + "}"), "a name twice, spelt differently"
+    data = shard("{" + entry("a", ends="[0,4]") + "," + entry("a", ends="[0,4]") + "}")
+    yield "twice", data, "a name twice: first or last wins?"
+    data = shard('{"a":' + entry()[4:] + ',"\\u0061":' + entry()[4:] + "}")
+    yield "twice-escaped", data, "a name twice, spelt differently"
     yield "dtype-twice", shard("{" + entry(more=',"dtype":"I8"') + "}"), "one entry, two types"
     yield "unknown-dtype", shard("{" + entry(dtype='"U9"') + "}"), "a reader that guesses loads noise"
-    yield "logical-dtype", shard("{" + entry(dtype='"C128"', shape="[]", ends="[0,16]") + "}", 16), "a type that only an index may name"
+    data = shard("{" + entry(dtype='"C128"', shape="[]", ends="[0,16]") + "}", 16)
+    yield "logical-dtype", data, "a type that only an index may name"
     yield "missing-shape", shard('{"a":{"dtype":"U8","data_offsets":[0,4]}}'), "a member is missing"
     yield "extra-member", shard("{" + entry(more=',"strides":[1]') + "}"), "a meaning that another reader would add"
     yield "float-axis", shard("{" + entry(shape="[4.0]") + "}"), "4.0 is 4 for some parsers"
     yield "negative-axis", shard("{" + entry(shape="[-4]") + "}"), "becomes 2^64-4 when cast"
     yield "axis-over-64-bits", shard("{" + entry(shape="[18446744073709551620]") + "}"), "2^64+4 wraps to 4"
-    yield "product-wraps", shard("{" + entry(shape="[4294967296,4294967296,0]", ends="[0,0]") + "}", 0), "2^64 wraps to 0 before the 0 comes"
-    yield "bits-wrap", shard("{" + entry(dtype='"U64"', shape="[288230376151711744]", ends="[0,0]") + "}", 0), "elements fit 64 bits, their bits do not"
-    yield "rank-17", shard("{" + entry(shape="[" + "1," * 16 + "4]") + "}"), "more axes than NumPy or a fixed array holds"
+    data = shard("{" + entry(shape="[4294967296,4294967296,0]", ends="[0,0]") + "}", 0)
+    yield "product-wraps", data, "2^64 wraps to 0 before the 0 comes"
+    data = shard("{" + entry(dtype='"U64"', shape="[288230376151711744]", ends="[0,0]") + "}", 0)
+    yield "bits-wrap", data, "elements fit 64 bits, their bits do not"
+    data = shard("{" + entry(shape="[" + "1," * 16 + "4]") + "}")
+    yield "rank-17", data, "more axes than NumPy or a fixed array holds"
     yield "size-short", shard("{" + entry(shape="[5]") + "}"), "reads one byte past its range"
     yield "half-byte", shard("{" + entry(dtype='"F4"', shape="[7]") + "}"), "ends inside a byte"
     yield "ends-before-begin", shard("{" + entry(ends="[4,0]") + "}"), "length wraps"
     yield "three-offsets", shard("{" + entry(ends="[0,4,4]") + "}"), "which one is the end?"
-    yield "overlap", shard("{" + entry(shape="[3]", ends="[0,3]") + "," + entry("b", shape="[3]", ends="[1,4]") + "}"), "two tensors share bytes: writing one changes the other"
-    yield "hole", shard("{" + entry(shape="[1]", ends="[0,1]") + "," + entry("b", shape="[1]", ends="[3,4]") + "}"), "bytes that belong to nobody: room for another file"
+    data = shard("{" + entry(shape="[3]", ends="[0,3]") + "," + entry("b", shape="[3]", ends="[1,4]") + "}")
+    yield "overlap", data, "two tensors share bytes: writing one changes the other"
+    data = shard("{" + entry(shape="[1]", ends="[0,1]") + "," + entry("b", shape="[1]", ends="[3,4]") + "}")
+    yield "hole", data, "bytes that belong to nobody: room for another file"
     yield "hole-in-front", shard("{" + entry(shape="[3]", ends="[1,4]") + "}"), "the same in front"
     yield "trailing-data", shard("{" + entry() + "}", 5), "the same behind"
-    yield "ends-beyond-file", shard("{" + entry(shape="[8]", ends="[0,8]") + "}"), "reads past the end: SIGBUS under mmap"
+    data = shard("{" + entry(shape="[8]", ends="[0,8]") + "}")
+    yield "ends-beyond-file", data, "reads past the end: SIGBUS under mmap"
     yield "empty-name", shard("{" + entry("") + "}"), "no name"
     yield "nul-in-name", shard("{" + entry("a\\u0000b") + "}"), "ends early in C"
     yield "escape-in-name", shard("{" + entry("\\u001b[2J") + "}"), "clears the terminal that lists it"
@@ -111,7 +121,7 @@ TREES = [
     ("keys-equal-bool", b'{"dict":[[1,1],[true,2]]}', "1 and True are one key in Python"),
     ("keys-equal-float", b'{"dict":[[1,1],[{"float":"3ff0000000000000"},2]]}', "1 and 1.0 are one key"),
     ("keys-equal-zero", b'{"dict":[[0,1],[{"float":"8000000000000000"},2]]}', "0 and -0.0 are one key"),
-    ("keys-equal-numpy", b'{"dict":[[1,1],[{"numpy":{"bits":"0100","dtype":"I16"}},2]]}', "1 and numpy.int16(1) are one key"),
+    ("keys-equal-numpy", b'{"dict":[[1,1],[{"numpy":{"bits":"0100","dtype":"I16"}},2]]}', "1 and int16(1) are one key"),
     ("list-as-key", b'{"dict":[[[],1]]}', "unhashable"),
     ("tensor-as-key", b'{"dict":[[{"tensor":"t"},1]]}', "hashed by address: another key in the next life"),
     ("set-unsorted", b'{"items":[2,1],"kind":"set"}', "two spellings of a set"),
@@ -158,7 +168,8 @@ def broken_seals(good: bytes):
     yield "after-the-seal", good + b" ", "bytes that no digest covers"
     yield "bit-flipped", bytes([good[20] ^ 1]).join([good[:20], good[21:]]), "one bit"
     yield "upper-seal", line + b"\n" + seal.upper(), "two spellings of a seal"
-    yield "not-sorted", sealed(json.dumps(dict(reversed(value.items())), separators=(",", ":")).encode()), "sealed, but not canonical: two texts, one value"
+    data = sealed(json.dumps(dict(reversed(value.items())), separators=(",", ":")).encode())
+    yield "not-sorted", data, "sealed, but not canonical: two texts, one value"
     yield "spaced", sealed(json.dumps(value, sort_keys=True).encode()), "the same, by white space"
     yield "member-twice", sealed(line[:-1] + b',"zz":1,"zz":2}'), "the last one wins in most parsers"
     yield "not-an-object", sealed(b"[]"), "another kind of value"
@@ -274,9 +285,9 @@ def main() -> int:
             table.append(f"| {target}/{name} | {story} |")
     (HOSTILE / "README.md").write_text(
         "# Malformed files\n\n"
-        "Each is refused by the C++ reader (`hostile_test`) and by the independent one (`tests/python/test_format.py`), and\n"
-        "seeds the fuzzers. `ok-*` must be read, `newer-*` is refused as written by a newer version, anything else is damage.\n"
-        "`tools/make_hostile.py` writes the files and this page. A file stays for ever.\n\n"
+        "The C++ reader (`hostile_test`) and the independent one (`tests/python/test_format.py`) refuse each, and the\n"
+        "fuzzers start from them. `ok-*` must be read, `newer-*` is refused as written by a newer version, anything\n"
+        "else is damage. `tools/make_hostile.py` writes the files and this page. A file stays for ever.\n\n"
         "| file | what it tries |\n|---|---|\n" + "\n".join(table) + "\n"
     )
     return status

@@ -1,4 +1,4 @@
-"""The reader that was written from docs/format alone, on golden files, on every malformed file, and on flipped bytes."""
+"""The reader that was written from docs/format alone: golden files, every malformed file, flipped bytes."""
 
 import hashlib
 import math

@@ -23,7 +23,11 @@ def check_name(name) -> str:
     return name
 
 
-_PAIRED = {"OrderedDict": OrderedDict, "Counter": lambda items: Counter(dict(items)), "defaultdict_none": lambda items: defaultdict(None, items)}
+_PAIRED = {
+    "OrderedDict": OrderedDict,
+    "Counter": lambda items: Counter(dict(items)),
+    "defaultdict_none": lambda items: defaultdict(None, items),
+}
 _ITEMED = {"Size": tuple, "set": set, "frozenset": frozenset, "deque": list}
 
 

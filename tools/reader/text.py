@@ -73,7 +73,10 @@ def depth_of(value) -> int:
 def parse(line: bytes, depth_max: int):
     try:
         value = json.loads(
-            line.decode("utf-8"), object_pairs_hook=no_duplicates, parse_float=number_with_fraction, parse_constant=lambda _: number_with_fraction("x")
+            line.decode("utf-8"),
+            object_pairs_hook=no_duplicates,
+            parse_float=number_with_fraction,
+            parse_constant=lambda _: number_with_fraction("x"),  # NaN and the like are not JSON: not canonical
         )
     except (ValueError, RecursionError) as error:
         raise Damage(f"not JSON: {error}") from None

@@ -134,7 +134,8 @@ def _stripes(data, begin: int, count: int, secret_step: int, secret: int = 0) ->
 
 def _merge(lanes: list[int], secret: int, start: int) -> int:
     for i in range(4):
-        start += _fold(lanes[2 * i] ^ _u64(_SECRET, secret + 16 * i), lanes[2 * i + 1] ^ _u64(_SECRET, secret + 16 * i + 8))
+        at = secret + 16 * i
+        start += _fold(lanes[2 * i] ^ _u64(_SECRET, at), lanes[2 * i + 1] ^ _u64(_SECRET, at + 8))
     return _avalanche3(start & _64)
 
 
