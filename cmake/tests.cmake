@@ -7,3 +7,13 @@ target_link_libraries(unbroken_store_suite PUBLIC unbroken_world GTest::gmock PR
 
 file(GLOB conformance_tests CONFIGURE_DEPENDS tests/conformance/*_test.cc)
 unbroken_test(conformance_test SOURCES ${conformance_tests} DEPENDS filestore os sim LIBRARIES unbroken_store_suite)
+
+# Whole runs in the simulator, on the real engine: tests/sim.
+add_library(unbroken_toy STATIC tests/sim/toy_run.cc tests/sim/scenarios.cc)
+target_include_directories(unbroken_toy PUBLIC "${PROJECT_SOURCE_DIR}/tests/sim")
+target_link_libraries(unbroken_toy PUBLIC unbroken_engine unbroken_sim unbroken_filestore PRIVATE unbroken_warnings)
+unbroken_test(sim_engine_test SOURCES tests/sim/engine_test.cc DEPENDS toy LABEL sim)
+add_executable(unbroken_simulator tests/sim/sim_main.cc)
+set_target_properties(unbroken_simulator PROPERTIES OUTPUT_NAME unbroken_sim)
+find_package(CLI11 CONFIG REQUIRED)
+target_link_libraries(unbroken_simulator PRIVATE unbroken_toy CLI11::CLI11 unbroken_warnings)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/point.h"
@@ -17,7 +19,9 @@ struct CommitSave::Impl {
     creating_receipt,
     reading_receipt,
     creating_manifest,
+    reading_manifest,
     syncing_manifest,
+    checking_names,
     appending,
     writing_late,
     over
@@ -83,6 +87,57 @@ struct CommitSave::Impl {
     return {CreateObject{manifest_key(ticket.save, sealed.sha256), sealed.text}};
   }
 
+  /// Whatever a create answered, the name says whose object it is.
+  std::vector<Action> read_back(const ActionFailed* failed, std::string key, std::uint64_t bytes_max) {
+    create_error.reset();
+    if (failed != nullptr) create_error = failed->error;
+    return {GetObject{std::move(key), bytes_max}};
+  }
+
+  template <class Next, class Again>
+  std::vector<Action> on_read_back(const GotObject& got, const std::string& mine, Next next, Again again) {
+    if (got.bytes == mine) {
+      creates_left = kCreatesMax;
+      return next();
+    }
+    if (got.bytes)
+      return fail(Error(Code::mismatch, fmt::format("{}: another writer's object stands there", got.key)));
+    if (create_error) return fail(std::move(*create_error).with(got.key));
+    // The answer was lost, and so was the request.
+    if (--creates_left > 0) return again();
+    return fail(Error(Code::unavailable, fmt::format("{}: it is not there after it was created", got.key)));
+  }
+
+  std::vector<Action> sync_manifest() {
+    state = State::syncing_manifest;
+    return {SyncPrefix{prefix()}};
+  }
+
+  /// A storage that restarted may have forgotten names before they were synced: what COMMIT names is looked
+  /// up afresh.
+  std::vector<Action> check_names() {
+    expected = {{shard_key(ticket.save, 0, ticket.nonce), content.image.bytes().size()},
+                {index_key(ticket.save, 0, ticket.nonce), index_text.size()},
+                {sums_key(ticket.save, 0, ticket.nonce), sums_bytes.size()},
+                {receipt_key(ticket.save, 0), receipt_text.size()},
+                {manifest_key(ticket.save, sealed.sha256), sealed.text.size()}};
+    if (UNBROKEN_MUTANT("no_reread_after_sync") || UNBROKEN_MUTANT("receipt_before_fsync"))
+      return append_commit();
+    state = State::checking_names;
+    std::vector<Action> actions;
+    for (const auto& [key, bytes] : expected) actions.push_back(StatObject{key});
+    return actions;
+  }
+
+  std::vector<Action> on_checked(const StatedObject& stated) {
+    const auto it = expected.find(stated.key);
+    if (stated.bytes != it->second)
+      return fail(
+          Error(Code::unavailable, fmt::format("{}: the storage lost it after it was synced", stated.key)));
+    expected.erase(it);
+    return expected.empty() ? append_commit() : std::vector<Action>();
+  }
+
   std::vector<Action> append_commit() {
     UNBROKEN_POINT("commit.before_append");
     Commit commit{.save = ticket.save,
@@ -118,6 +173,10 @@ struct CommitSave::Impl {
   History history;
   State state = State::writing;
   int waiting_for = 0;
+  static constexpr int kCreatesMax = 3;
+  int creates_left = kCreatesMax;
+  std::optional<Error> create_error;
+  std::map<std::string, std::uint64_t> expected;  // what has to be there, and how long
   std::string index_text, sums_bytes, receipt_text;
   Receipt receipt;
   SealedManifest sealed;
@@ -158,28 +217,23 @@ std::vector<Action> CommitSave::on(const Event& event) {
     case State::syncing_data:
       return me.create_receipt();
     case State::creating_receipt:
-      // Whatever the answer, the name says whose receipt it is.
-      if (failed != nullptr) me.error = failed->error;
       me.state = State::reading_receipt;
-      return {GetObject{receipt_key(me.ticket.save, 0), kReceiptBytesMax}};
-    case State::reading_receipt: {
-      const auto& bytes = std::get<GotObject>(event).bytes;
-      if (!bytes)
-        return me.fail(me.error ? std::move(*me.error)
-                                : Error(Code::unavailable, "the receipt is not there after it was created"));
-      me.error.reset();
-      if (*bytes != me.receipt_text)
-        return me.fail(Error(Code::mismatch, fmt::format("{}: another writer's receipt stands there",
-                                                         receipt_key(me.ticket.save, 0))));
-      return me.create_manifest();
-    }
+      return me.read_back(failed, receipt_key(me.ticket.save, 0), kReceiptBytesMax);
+    case State::reading_receipt:
+      return me.on_read_back(
+          std::get<GotObject>(event), me.receipt_text, [&] { return me.create_manifest(); },
+          [&] { return me.create_receipt(); });
     case State::creating_manifest:
-      // Named by its content: one that exists already is the same.
-      if (failed != nullptr) return me.fail(Error(failed->error).with(failed->key));
-      me.state = State::syncing_manifest;
-      return {SyncPrefix{me.prefix()}};
+      me.state = State::reading_manifest;
+      return me.read_back(failed, manifest_key(me.ticket.save, me.sealed.sha256), kManifestBytesMax);
+    case State::reading_manifest:
+      return me.on_read_back(
+          std::get<GotObject>(event), me.sealed.text, [&] { return me.sync_manifest(); },
+          [&] { return me.create_manifest(); });
     case State::syncing_manifest:
-      return me.append_commit();
+      return me.check_names();
+    case State::checking_names:
+      return me.on_checked(std::get<StatedObject>(event));
     case State::appending:
     case State::over:
       break;

@@ -4,7 +4,7 @@
 //   2. sync their names;
 //   3. create the receipt, sync its name;
 //   4. read back the receipts of all writers, create the manifest that holds them, sync its name;
-//   5. append COMMIT.
+//   5. look every one of them up afresh by name, then append COMMIT.
 // Nothing is acknowledged before step 5 is over; whatever is left of an unfinished save is invisible.
 #include <cstdint>
 #include <map>

@@ -43,6 +43,12 @@ class Execute {
     return answer(a.key, hash_object(seams_, a.key, a.chunk_bytes, by_),
                   [&](ObjectHash hash) { return HashedObject{a.key, hash.bytes, std::move(hash.chunks)}; });
   }
+  Event operator()(const StatObject& a) const {
+    const auto reader = seams_.store.open_reader(a.key, by_);
+    if (reader.ok()) return StatedObject{a.key, reader.value()->bytes()};
+    if (reader.is(Code::not_found)) return StatedObject{a.key, std::nullopt};
+    return ActionFailed{a.key, reader.error()};
+  }
   Event operator()(const AdviseObject& a) const {
     // Advisory: a failure changes no decision.
     (void)seams_.store.advise(a.key, as_bytes(a.bytes), by_);

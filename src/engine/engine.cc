@@ -29,7 +29,10 @@ Engine::Engine(const Seams& seams, EngineOptions options)
       arena_(Arena::make(kArenaSlots)) {}
 
 Engine::~Engine() {
-  if (background_) background_->stop();
+  if (!background_) return;
+  // Jobs use the seams, which the owner takes away next; stopped, they end at their next storage call.
+  background_->stop();
+  seams_.executor.join([this] { return background_->is_idle(); });
 }
 
 Result<> Engine::restore(Loader& loader, const Deadline& by) {

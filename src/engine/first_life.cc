@@ -28,7 +28,10 @@ std::string sign_of_earlier_life(const Process& process) {
 Result<> create_run_object(const Seams& seams, const Genesis& genesis, const Deadline& by) {
   UNBROKEN_TRY(const std::string text,
                encode_run({.uuid = genesis.run, .format = genesis.format, .features = {}}));
-  UNBROKEN_DO(seams.store.create(run_key(), as_bytes(text), by));
+  // A lost answer says nothing: ask again until the name is there.
+  for (auto how = Created::unknown; how == Created::unknown;) {
+    UNBROKEN_TRY(how, seams.store.create(run_key(), as_bytes(text), by));
+  }
   return seams.store.sync("", by);
 }
 

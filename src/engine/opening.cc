@@ -27,7 +27,14 @@ class Opening {
   Result<Opened> run_it() {
     UNBROKEN_DO(read(ReadJournal::Purpose::look));
     if (!history_.genesis()) {
-      UNBROKEN_DO(check_may_start_fresh(seams_, options_.is_fresh_allowed, options_.has_sign, by_));
+      if (auto may = check_may_start_fresh(seams_, options_.is_fresh_allowed, options_.has_sign, by_);
+          !may.ok()) {
+        // Unless somebody began the run between the two looks.
+        UNBROKEN_DO(read(ReadJournal::Purpose::look));
+        if (!history_.genesis()) return std::move(may).error();
+      }
+    }
+    if (!history_.genesis()) {
       UNBROKEN_DO(options_.probe(by_));
       UNBROKEN_TRY(history_, create_run(seams_, std::move(history_), by_));
     } else {

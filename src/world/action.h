@@ -46,13 +46,17 @@ struct HashObject {
   std::string key;
   std::uint64_t chunk_bytes;
 };
+/// Is it there under its name, looked up afresh, and how long is it?
+struct StatObject {
+  std::string key;
+};
 /// Advisory; a failure is reported but changes no decision.
 struct AdviseObject {
   std::string key;
   std::string bytes;
 };
 using Action = std::variant<GetObject, CreateObject, WriteObject, SyncPrefix, ListPrefix, RemoveObject,
-                            RemoveFolder, HashObject, AdviseObject>;
+                            RemoveFolder, HashObject, StatObject, AdviseObject>;
 
 /// `bytes` is empty where the object is not there.
 struct GotObject {
@@ -84,6 +88,11 @@ struct HashedObject {
   std::uint64_t bytes;
   std::vector<Xxh128> chunks;
 };
+/// `bytes` is empty where the object is not there.
+struct StatedObject {
+  std::string key;
+  std::optional<std::uint64_t> bytes;
+};
 struct AdvisedObject {
   std::string key;
 };
@@ -93,7 +102,7 @@ struct ActionFailed {
   Error error;
 };
 using Event = std::variant<GotObject, CreatedObject, WroteObject, SyncedPrefix, ListedPrefix, RemovedObject,
-                           RemovedFolder, HashedObject, AdvisedObject, ActionFailed>;
+                           RemovedFolder, HashedObject, StatedObject, AdvisedObject, ActionFailed>;
 
 /// A protocol: event in, actions out, no I/O, no clock, no lock. It is over once it asks for nothing and
 /// nothing is outstanding.

@@ -1,0 +1,209 @@
+#include "scenarios.h"
+
+#include <fmt/format.h>
+
+#include "sim/explore.h"
+#include "toy_run.h"
+
+namespace unbroken::toy {
+
+bool is_traced = false;
+
+namespace {
+
+Outcome outcome_of(const SimWorld& world, const Oracle& oracle) {
+  return {world.failure(),       world.trace_hash(), world.event_count(), oracle.acknowledged_count(),
+          oracle.restored_count, world.trace()};
+}
+
+/// Runs what is alive to its end, then looks at everything.
+bool settle(SimWorld& world, Oracle& oracle) {
+  const SimEnd end = world.run();
+  if (end.ok()) oracle.check_disk();
+  return world.failure().empty();
+}
+
+Life draw_life(SimRandom& random) {
+  Life life;
+  life.steps = 2 + random.below(6);
+  life.every = 1 + random.below(2);
+  life.keep_last = static_cast<std::uint32_t>(1 + random.below(3));
+  life.verified_min =
+      std::min<std::uint32_t>(life.keep_last, 1 + static_cast<std::uint32_t>(random.below(2)));
+  life.is_draining = random.below(3) == 0;
+  return life;
+}
+
+/// One life after another; each but the last is killed somewhere, sometimes with the power.
+Outcome killed_lives(std::uint64_t seed) {
+  SimWorld world({.seed = seed, .is_traced = is_traced});
+  SimRandom random = world.stream("scenario");
+  Oracle oracle(world);
+  const Life life = draw_life(random);
+  const std::uint64_t lives = 1 + random.below(3);
+  for (std::uint64_t i = 0; i <= lives; ++i) {
+    SimProcess& process =
+        world.spawn(fmt::format("life-{}", i), [&](SimProcess& me) { live(me, life, oracle); });
+    if (i < lives) process.kill_at_op(1 + random.below(400));
+    if (random.below(4) == 0) world.spawn(fmt::format("loader-{}", i), [&](SimProcess& me) { evaluate(me); });
+    if (!settle(world, oracle)) break;
+    if (i < lives && random.below(2) == 0) world.power_loss();
+  }
+  if (world.failure().empty()) oracle.check_disk();
+  return outcome_of(world, oracle);
+}
+
+/// A life is stopped in the middle, another takes over, the first one goes on: it must do no harm.
+Outcome zombies(std::uint64_t seed) {
+  SimWorld world({.seed = seed, .is_traced = is_traced});
+  SimRandom random = world.stream("scenario");
+  Oracle oracle(world);
+  Life life = draw_life(random);
+  oracle.may_see_an_owner = true;  // where the first is stopped before it has opened the run
+  SimProcess& first = world.spawn("first", [&](SimProcess& me) { live(me, life, oracle); });
+  first.pause_at_op(1 + random.below(300));
+  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  Life next = life;
+  next.is_takeover = true;
+  next.steps += random.below(4);
+  SimProcess& second = world.spawn("second", [&](SimProcess& me) { live(me, next, oracle); });
+  if (random.below(3) == 0) second.kill_at_op(1 + random.below(300));
+  world.call_at(world.now() + std::chrono::microseconds(20 * random.below(8000)), [&] { first.resume(); });
+  if (random.below(2) == 0) world.spawn("loader", [&](SimProcess& me) { evaluate(me); });
+  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  first.resume();
+  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  world.spawn("third", [&](SimProcess& me) { live(me, next, oracle); });
+  settle(world, oracle);
+  return outcome_of(world, oracle);
+}
+
+/// Storage that fails now and then: errors are allowed, wrong states and lost promises are not.
+Outcome failing_storage(std::uint64_t seed) {
+  SimWorld world({.seed = seed, .is_traced = is_traced});
+  SimRandom random = world.stream("scenario");
+  Oracle oracle(world);
+  oracle.are_errors_allowed = true;
+  const Life life = draw_life(random);
+  world.faults().set_rates(swarm_rates(random));
+  for (int i = 0; i < 2; ++i) {
+    SimProcess& process =
+        world.spawn(fmt::format("life-{}", i), [&](SimProcess& me) { live(me, life, oracle); });
+    if (random.below(2) == 0) process.kill_at_op(1 + random.below(400));
+    if (!settle(world, oracle)) return outcome_of(world, oracle);
+    if (random.below(3) == 0) world.power_loss();
+  }
+  world.faults().stop();
+  oracle.are_errors_allowed = false;
+  world.spawn("last", [&](SimProcess& me) { live(me, life, oracle); });
+  settle(world, oracle);
+  return outcome_of(world, oracle);
+}
+
+/// The storage server restarts and forgets names that were not synced, while its clients live on.
+Outcome server_restarts(std::uint64_t seed) {
+  SimWorld world({.seed = seed, .is_traced = is_traced});
+  SimRandom random = world.stream("scenario");
+  Oracle oracle(world);
+  oracle.are_errors_allowed = true;
+  const Life life = draw_life(random);
+  world.spawn("life", [&](SimProcess& me) { live(me, life, oracle); });
+  world.call_at(world.now() + std::chrono::microseconds(20 * random.below(6000)),
+                [&] { world.server_restart(); });
+  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  world.spawn("next", [&](SimProcess& me) { live(me, life, oracle); });
+  settle(world, oracle);
+  return outcome_of(world, oracle);
+}
+
+/// A life goes back to an older checkpoint and is killed there: what it resumes from is still there for the
+/// next.
+Outcome roll_back(std::uint64_t seed) {
+  SimWorld world({.seed = seed, .is_traced = is_traced});
+  SimRandom random = world.stream("scenario");
+  Oracle oracle(world);
+  Life life = draw_life(random);
+  life.keep_last = 1 + static_cast<std::uint32_t>(random.below(2));
+  life.verified_min = 1;
+  life.every = 1;
+  life.steps = 4 + random.below(3);
+  world.spawn("first", [&](SimProcess& me) { live(me, life, oracle); });
+  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  Oracle later(world);  // going back gives up what was acknowledged
+  later.are_errors_allowed = true;
+  Life back = life;
+  back.resume = std::to_string(life.steps - random.below(life.keep_last + 1));
+  SimProcess& second = world.spawn("second", [&](SimProcess& me) { live(me, back, later); });
+  second.kill_at_op(30 + random.below(300));
+  if (!settle(world, later)) return outcome_of(world, later);
+  world.spawn("third", [&](SimProcess& me) { live(me, life, later); });
+  settle(world, later);
+  return outcome_of(world, later);
+}
+
+}  // namespace
+
+const std::vector<Scenario>& scenarios() {
+  static const std::vector<Scenario> all{{"killed_lives", killed_lives},
+                                         {"zombies", zombies},
+                                         {"failing_storage", failing_storage},
+                                         {"server_restarts", server_restarts},
+                                         {"roll_back", roll_back}};
+  return all;
+}
+
+namespace {
+
+/// A disk on which `saves` checkpoints stand and nothing is unsynced.
+DiskImage disk_with(std::uint64_t saves) {
+  SimWorld world({.seed = 1, .is_write_async = false, .stay_ppm = 900'000});
+  Oracle oracle(world);
+  if (saves > 0) {
+    const Life life{.steps = saves, .keep_last = 1, .verified_min = 1, .is_draining = true};
+    world.spawn("before", [&](SimProcess& me) { live(me, life, oracle); });
+    settle(world, oracle);
+  }
+  return world.disk().image();
+}
+
+/// What a process does in a sweep: so many more steps, each saved and collected; then a look.
+struct Workload {
+  std::uint64_t before, saves, loads;
+};
+
+}  // namespace
+
+Swept sweep(std::size_t states_max) {
+  Swept out;
+  for (const Workload w :
+       {Workload{0, 1, 0}, {0, 2, 0}, {0, 1, 1}, {2, 1, 0}, {2, 2, 0}, {2, 1, 1}, {2, 3, 0}, {0, 3, 0}}) {
+    const Life life{.steps = w.before + w.saves, .keep_last = 1, .verified_min = 1, .is_draining = true};
+    ++out.workloads;
+    std::optional<Oracle> oracle;
+    const CrashCount count = for_every_crash(
+        {.seed = 1, .states_max = states_max, .start = disk_with(w.before)},
+        [&](SimProcess& me) {
+          oracle.emplace(me.world());
+          live(me, life, *oracle);
+          for (std::uint64_t i = 0; i < w.loads; ++i) evaluate(me);
+        },
+        [&](SimWorld& after, const Crash& crash) {
+          if (!out.failure.empty()) return;
+          Oracle here = *oracle;
+          here.move_to(after);
+          here.check_disk();
+          after.spawn("next", [&](SimProcess& me) { live(me, life, here); });
+          settle(after, here);
+          if (!after.failure().empty())
+            out.failure =
+                fmt::format("{} before, {} saves, {} loads, crash at call {}{}: {}", w.before, w.saves,
+                            w.loads, crash.op, crash.is_power_loss ? " with the power" : "", after.failure());
+        });
+    out.crashes += count.states;
+    out.is_complete = out.is_complete && count.is_complete;
+    if (!out.failure.empty()) return out;
+  }
+  return out;
+}
+
+}  // namespace unbroken::toy

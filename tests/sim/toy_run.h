@@ -1,0 +1,67 @@
+#pragma once
+// A training run small enough to be simulated a million times: the real engine on simulated seams, a state of
+// a few tensors whose content at every step is known from the step alone, and an oracle outside of all
+// processes.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "filestore/file_store.h"
+#include "sim/sim_world.h"
+
+namespace unbroken::toy {
+
+/// What one life of the run does.
+struct Life {
+  std::uint64_t steps = 6;  ///< in all, not in this life
+  std::uint64_t every = 1;
+  std::uint32_t keep_last = 3, verified_min = 2;
+  bool is_takeover = false;
+  bool is_draining = false;  ///< after every save: everything is quiet before the next step
+  std::string resume = "newest";
+};
+
+/// Knows what was promised, and looks at what is there. Outside of every process: a crash does not touch it.
+class Oracle {
+ public:
+  explicit Oracle(SimWorld& world) : world_(&world) {}
+  /// Goes on in another world that holds the same disk.
+  void move_to(SimWorld& world) { world_ = &world; }
+
+  void acknowledged(const SaveId& save);
+  void restored(std::uint64_t step, std::uint32_t attempt, std::uint64_t content);
+  void refused(const std::string& who, const Error& error);
+  void fenced(std::uint32_t attempt) { fenced_.insert(attempt); }
+  /// Reads everything on the disk, with nobody else there: the journal folds, every checkpoint that may be
+  /// loaded is whole, what was acknowledged is there, and retention never went below what it keeps.
+  void check_disk();
+  /// Errors are no failure while storage fails or a choice was made that can be refused.
+  bool are_errors_allowed = false;
+  /// A start may be refused because another life of the run is alive.
+  bool may_see_an_owner = false;
+  /// Storage may flip bits or lose synced data: then an acknowledged checkpoint may be damaged, never wrong.
+  bool is_damage_allowed = false;
+  std::uint64_t acknowledged_count() const { return acknowledged_.size(); }
+  std::uint64_t restored_count = 0;
+
+ private:
+  void fail(const std::string& what);
+
+  SimWorld* world_;
+  std::vector<SaveId> acknowledged_;  // in order
+  std::set<std::uint32_t> fenced_;
+};
+
+/// What the state holds after `step` completed steps, whoever trained it.
+std::uint64_t content_after(std::uint64_t step);
+
+/// The body of one life: restore, train, save, close.
+void live(SimProcess& me, const Life& life, Oracle& oracle);
+/// Reads the newest checkpoint without writing, as an evaluation does.
+void evaluate(SimProcess& me);
+
+}  // namespace unbroken::toy
