@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unbroken import _core as core
-from unbroken.errors import from_core
+from unbroken.errors import Superseded, from_core, say
 
 CoreError = core.CoreError
 
@@ -13,4 +13,7 @@ def call(function, *args):
     try:
         return function(*args)
     except CoreError as error:
-        raise from_core(*error.args) from None
+        ours = from_core(*error.args)
+        if isinstance(ours, Superseded):  # a SystemExit with a number is silent
+            say(str(ours))
+        raise ours from None

@@ -20,8 +20,10 @@ TORCH_TO_NAME = {**_BOTH, **_TORCH_ONLY}
 NAME_TO_NUMPY = {name: numpy_name for numpy_name, name in NUMPY_TO_NAME.items()}
 NAME_TO_TORCH = {name: torch_name for torch_name, name in TORCH_TO_NAME.items()}
 
-_BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C32": 32,
-         "C64": 64, "C128": 128, "BITS16": 16, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64}  # fmt: skip
+_BITS = {
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C32": 32, "C64": 64, "C128": 128,
+    "BITS16": 16, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
+}  # fmt: skip
 
 
 def bits_of(name: str) -> int:

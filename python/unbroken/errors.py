@@ -8,6 +8,7 @@ Each has `.kind` (the class name), `.exit_code` and `.next_command` (what a pers
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -196,10 +197,8 @@ def _install() -> None:
         # end with 0 although a thread was stopped.
         if _status and os.getpid() == _owner:
             for stream in (sys.stdout, sys.stderr):
-                try:
+                with contextlib.suppress(OSError, ValueError, AttributeError):
                     stream.flush()
-                except (OSError, ValueError, AttributeError):
-                    pass
             os._exit(_status)
 
     sys.excepthook, threading.excepthook = hook, thread_hook
