@@ -19,6 +19,9 @@ from unbroken.names import segment_of_node
 from unbroken.tree import decode, flatten, numpy_dtype, tensor_name
 
 
+_LATER = ("missing", "unread", "rename", "cast")  # ways out of a mismatch
+
+
 class Checkpoint(dict):
     """The state in the shape that was attached: {"model": {"fc.weight": tensor, ...}, ...}.
 
@@ -32,7 +35,7 @@ class Checkpoint(dict):
         self.fell_back = list(fell_back)
 
 
-def load(path, into=None, *, at="newest", only=None, torch=None, pin=False):
+def load(path, into=None, *, at="newest", only=None, torch=None, pin=False, **later):
     """Reads a checkpoint of the run in `path`.
 
     Without `into`: a Checkpoint; torch tensors come back as CPU tensors where torch can be imported, else, or with
@@ -41,6 +44,8 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False):
     past damage with a warning; any other damaged checkpoint is CorruptCheckpoint. Errors: NothingToResume,
     StateMismatch, StorageUnavailable, Misconfigured.
     """
+    for name in later:
+        raise comes_later(name) if name in _LATER else TypeError(f"load() got an unexpected keyword argument {name!r}")
     if pin:
         raise comes_later("pin")
     if into is not None and only is not None:

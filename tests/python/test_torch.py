@@ -179,8 +179,6 @@ def test_the_table_holds_every_scheduler_of_torch():
 @pytest.mark.parametrize("name", SCHEDULERS)
 @pytest.mark.parametrize("optimizer", ["adamw", "adam_tensor_lr"])
 def test_every_scheduler_gives_the_same_series(run_dir, name, optimizer):
-    if optimizer == "adam_tensor_lr" and name.startswith("lambda_object"):
-        pytest.skip("one optimizer is enough")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         continues(run_dir, [1, 4, 5, 9], 12, optimizer=OPTIMIZERS[optimizer], scheduler=SCHEDULERS[name])
