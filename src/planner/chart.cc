@@ -53,7 +53,8 @@ class Frame {
       waste.push_back(plan.saves.waste_at(intervals.back()));
     }
     const double best = std::clamp(plan.waste.sum(), 0.0, 1.0);
-    top_ = std::clamp(4 * best, 0.02, 1.0);
+    for (const double top : {1.0, 0.8, 0.4, 0.2, 0.08, 0.04, 0.02})
+      if (top >= 4 * best || top == 1) top_ = top;
   }
   double x(double interval_s) const {
     return kLeft + (kWidth - kLeft - kRight) * std::log(interval_s / low_) / std::log(high_ / low_);

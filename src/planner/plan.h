@@ -44,6 +44,7 @@ struct SavePlan {
 
  private:
   TierJob tier_job(double tau_s, std::vector<TierTimes>& times, std::vector<TierInterval>& plan) const;
+  double kept_by_notice() const;
 };
 
 struct NoticeFit {

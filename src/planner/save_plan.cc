@@ -58,21 +58,32 @@ TierJob SavePlan::tier_job(double tau_s, std::vector<TierTimes>& tier_times,
     tier_times.push_back(tier.times);
     intervals.push_back(tier.interval);
   }
-  return {tier_times, intervals, tau_s, times.mtti_s};
+  return {tier_times, intervals, tau_s, mtti_without_notice_s(times.mtti_s, times.notice_share)};
+}
+
+/// What is left after the recoveries of interruptions that lost nothing else: to first order, for tiers.
+double SavePlan::kept_by_notice() const {
+  double recovery_s = times.notice_cost_s;
+  for (const TierPlan& tier : tiers) recovery_s += tier.times.share * tier.times.recovery_s;
+  return std::exp(-times.notice_share * recovery_s / times.mtti_s);
 }
 
 double SavePlan::efficiency_at(double tau_s) const {
   if (!has_tiers()) return unbroken::efficiency(tau_s, times);
   std::vector<TierTimes> tier_times;
   std::vector<TierInterval> intervals;
-  return tier_efficiency(tier_job(tau_s, tier_times, intervals));
+  return tier_efficiency(tier_job(tau_s, tier_times, intervals)) * kept_by_notice();
 }
 
 Waste SavePlan::waste_at(double tau_s) const {
   if (!has_tiers()) return waste_of(tau_s, times);
   std::vector<TierTimes> tier_times;
   std::vector<TierInterval> intervals;
-  return tier_waste(tier_job(tau_s, tier_times, intervals));
+  const double kept = kept_by_notice();
+  Waste out = tier_waste(tier_job(tau_s, tier_times, intervals));
+  for (double* part : {&out.stall, &out.lost_work, &out.recovery, &out.persist_lag}) *part *= kept;
+  out.recovery += 1 - kept;
+  return out;
 }
 
 double SavePlan::max_lost_s() const {
