@@ -7,7 +7,6 @@
 #include "base/point.h"
 #include "commit/decide.h"
 #include "format/keys.h"
-#include "journal/read_journal.h"
 #include "journal/retention.h"
 
 namespace unbroken {
@@ -34,7 +33,6 @@ int removal_rank(const DataName& name) {
 struct Collect::Impl {
   enum class State : std::uint8_t {
     intending,
-    reading,
     listing,
     listing_folder,
     removing,
@@ -68,13 +66,6 @@ struct Collect::Impl {
     });
   }
 
-  std::vector<Action> read_again() {
-    if (UNBROKEN_MUTANT("gc_without_sync")) return list();
-    state = State::reading;
-    reading.emplace(history, ReadJournal::Purpose::decide);
-    return reading->start();
-  }
-
   std::vector<Action> list() {
     state = State::listing;
     return {ListPrefix{std::string(kDataPrefix)}};
@@ -82,6 +73,7 @@ struct Collect::Impl {
 
   bool is_removable(const SaveId& save) const {
     if (UNBROKEN_MUTANT("age_based_orphans") && !history.find(save)) return true;
+    if (UNBROKEN_MUTANT("gc_without_sync") && next_victim(history) == save) return true;
     return history.is_dead(save);
   }
 
@@ -127,7 +119,7 @@ struct Collect::Impl {
       state = State::over;
       return {};
     }
-    if (!appended.value().record) return read_again();
+    if (!appended.value().record) return list();
     condemned.push_back(std::get<Intent>(appended.value().record->fact).save);
     UNBROKEN_POINT("collect.intended");
     return intend();
@@ -149,7 +141,6 @@ struct Collect::Impl {
   std::function<Nonce()> draw;
   State state = State::intending;
   std::optional<Append> append;
-  std::optional<ReadJournal> reading;
   std::vector<SaveId> folders;    // still to do, taken from the back
   std::vector<std::string> keys;  // of the folder at the back
   std::vector<SaveId> condemned, removed, left, gone;
@@ -162,7 +153,7 @@ Collect::Collect(History history, std::optional<OpenRef> mine, std::int64_t at_u
 Collect::~Collect() = default;
 
 std::vector<Action> Collect::start() {
-  return impl_->intend();
+  return UNBROKEN_MUTANT("gc_without_sync") ? impl_->list() : impl_->intend();
 }
 
 std::vector<Action> Collect::on(const Event& event) {
@@ -173,16 +164,6 @@ std::vector<Action> Collect::on(const Event& event) {
     case State::intending:
     case State::deleting:
       return me.on_append(event);
-    case State::reading: {
-      auto actions = me.reading->on(event);
-      if (!me.reading->is_over()) return actions;
-      auto read = me.reading->take();
-      if (!read.ok()) return me.fail(std::move(read).error());
-      me.history = std::move(read.value().history);
-      if (me.mine && !me.history.is_newest(me.mine->slot, me.mine->sha256))
-        return me.fail(Error(Code::fenced, "a newer attempt owns this run"));
-      return me.list();
-    }
     case State::listing:
       if (failed != nullptr) return me.fail(failed->error);
       for (const std::string& name : std::get<ListedPrefix>(event).names)

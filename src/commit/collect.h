@@ -1,13 +1,14 @@
 #pragma once
 // Deletes what retention gives up and what the journal proves dead (rules R7, R10). Nothing goes before the
-// record that condemns it is durable and was read back:
-//   1. append INTENT for every victim, oldest first, each decided on its prefix;
-//   2. read the journal again (sync, re-read), so that other writers' records that the rest relies on are
-//   durable too;
-//   3. list data/; in every folder that the prefix proves dead: shards, indexes and sums first, then
+// records that condemn it are durable and were read back:
+//   1. append INTENT for every victim, oldest first, each decided on its prefix. The last append finds no
+//   victim and
+//      stands down, having made durable and read again whatever it was decided on, other writers' records
+//      too;
+//   2. list data/; in every folder that this prefix proves dead: shards, indexes and sums first, then
 //   receipts, the
 //      manifest last, then the folder;
-//   4. append DELETED for the condemned ones.
+//   3. append DELETED for the condemned ones.
 // Age never decides anything. A stale listing makes it delete less, never more.
 #include <cstdint>
 #include <functional>

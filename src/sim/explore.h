@@ -19,6 +19,8 @@ struct CrashOptions {
   std::size_t states_max = 4096;  ///< at one instant
   DiskImage start = {};           ///< what is on the disk before
   SpawnOptions process = {};
+  /// What the body has promised so far. With it, equal disks under equal promises are looked at once in all.
+  std::function<std::uint64_t()> promised = {};
 };
 
 struct Crash {

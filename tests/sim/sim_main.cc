@@ -15,7 +15,7 @@ using namespace unbroken::toy;
 struct Options {
   std::uint64_t seed = 1, seeds = 1;
   std::string scenario, mutant;
-  std::size_t states_max = 0;
+  std::size_t states_max = 0, part = 0, parts = 1;
 };
 
 /// One seed; 1 in 20 twice, which must give the same history. Empty: nothing went wrong.
@@ -51,7 +51,7 @@ int run_seeds(const Options& options) {
 }
 
 int run_sweep(const Options& options) {
-  const Swept swept = sweep(options.states_max);
+  const Swept swept = sweep(options.states_max, options.part, options.parts);
   fmt::print("{} workloads, {} crashes looked at{}\n", swept.workloads, swept.crashes,
              swept.is_complete ? ", every outcome"
                                : fmt::format(", at most {} outcomes an instant", options.states_max));
@@ -71,6 +71,8 @@ int main(int argc, char** argv) {
   app.add_option("--scenario", options.scenario, "only this one");
   app.add_option("--sweep", options.states_max, "crash at every call, so many outcomes of power loss each");
   app.add_flag("--trace", is_traced, "print every event of the last seed");
+  app.add_option("--part", options.part, "of the sweep, from 0");
+  app.add_option("--parts", options.parts, "of the sweep");
   app.add_option("--mutant", options.mutant, "with this planted fault");
   CLI11_PARSE(app, argc, argv);
   if (!options.mutant.empty()) {

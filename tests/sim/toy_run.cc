@@ -282,6 +282,17 @@ void Oracle::fail(const std::string& what) {
   world_->fail(fmt::format("{}; journal: {}", what, journal_text(*world_)));
 }
 
+std::uint64_t Oracle::slot_count() {
+  const auto names = world_->observer().list("journal");
+  if (!names.ok()) return 0;
+  const auto is_slot = [](const std::string& name) { return slot_from_name(name).has_value(); };
+  return static_cast<std::uint64_t>(std::count_if(names.value().begin(), names.value().end(), is_slot));
+}
+
+void Oracle::cut_journal(std::uint64_t left) {
+  for (std::uint64_t slot = slot_count(); slot-- > left;) (void)world_->observer().unlink(slot_key(slot));
+}
+
 void Oracle::check_disk() {
   Looking looking(*world_);
   History history;

@@ -39,6 +39,9 @@ class Oracle {
   /// Reads everything on the disk, with nobody else there: the journal folds, every checkpoint that may be
   /// loaded is whole, what was acknowledged is there, and retention never went below what it keeps.
   void check_disk();
+  std::uint64_t slot_count();
+  /// Removes every slot from `left` on.
+  void cut_journal(std::uint64_t left);
   /// Errors are no failure while storage fails or a choice was made that can be refused.
   bool are_errors_allowed = false;
   /// A start may be refused because another life of the run is alive.
