@@ -77,29 +77,6 @@ Result<> write_object(const Seams& seams, std::string_view key, std::span<const 
   return writer->finish(by);
 }
 
-Result<ObjectHash> hash_object(const Seams& seams, std::string_view key, std::uint64_t chunk_bytes,
-                               const Deadline& by) {
-  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, seams.store.open_reader(key, by));
-  ObjectHash out;
-  out.bytes = reader->bytes();
-  const std::uint64_t count = out.bytes / chunk_bytes + (out.bytes % chunk_bytes != 0 ? 1 : 0);
-  out.chunks.resize(count);
-  const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / chunk_bytes);
-  const std::uint64_t blocks = (count + chunks_per_block - 1) / chunks_per_block;
-  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
-    if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
-    const std::uint64_t begin = block * chunks_per_block * chunk_bytes;
-    std::vector<std::byte> buffer(std::min(chunks_per_block * chunk_bytes, out.bytes - begin));
-    UNBROKEN_DO(reader->read(begin, buffer));
-    for (std::uint64_t at = 0; at < buffer.size(); at += chunk_bytes) {
-      const std::uint64_t size = std::min<std::uint64_t>(chunk_bytes, buffer.size() - at);
-      out.chunks[(begin + at) / chunk_bytes] = xxh128(Bytes(buffer).subspan(at, size));
-    }
-    return Done{};
-  }));
-  return out;
-}
-
 namespace {
 
 /// The tensors of a shard with their targets, in file order.
@@ -126,18 +103,68 @@ Result<std::vector<Placed>> place(const Index& index, std::span<const TensorTarg
   return placed;
 }
 
-void scatter(const std::vector<Placed>& placed, std::uint64_t begin, Bytes block) {
-  const std::uint64_t end = begin + block.size();
-  auto it =
-      std::partition_point(placed.begin(), placed.end(), [&](const Placed& p) { return p.end <= begin; });
+/// Memory for one piece at a time, not touched before it is filled.
+class Scratch {
+ public:
+  MutableBytes of(std::uint64_t bytes) {
+    if (bytes > size_) memory_ = std::make_unique_for_overwrite<std::byte[]>(size_ = bytes);
+    return {memory_.get(), bytes};
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::uint64_t size_ = 0;
+};
+
+/// The first target that ends after `offset`.
+auto first_at(const std::vector<Placed>& placed, std::uint64_t offset) {
+  return std::partition_point(placed.begin(), placed.end(), [&](const Placed& p) { return p.end <= offset; });
+}
+
+/// Reads one chunk and hashes it where it lands: straight in its tensor where one tensor holds all of it.
+Result<Xxh128> read_chunk(const ObjectReader& reader, const std::vector<Placed>& placed, std::uint64_t begin,
+                          std::uint64_t bytes, Scratch& scratch) {
+  const std::uint64_t end = begin + bytes;
+  auto it = first_at(placed, begin);
+  if (it != placed.end() && it->begin <= begin && it->end >= end) {
+    const MutableBytes into{it->into + (begin - it->begin), bytes};
+    UNBROKEN_DO(reader.read(begin, into));
+    return xxh128(into);
+  }
+  const MutableBytes chunk = scratch.of(bytes);
+  UNBROKEN_DO(reader.read(begin, chunk));
   for (; it != placed.end() && it->begin < end; ++it) {
     const std::uint64_t from = std::max(begin, it->begin);
     const std::uint64_t to = std::min(end, it->end);
-    std::memcpy(it->into + (from - it->begin), block.data() + (from - begin), to - from);
+    std::memcpy(it->into + (from - it->begin), chunk.data() + (from - begin), to - from);
   }
+  return xxh128(chunk);
 }
 
 }  // namespace
+
+Result<ObjectHash> hash_object(const Seams& seams, std::string_view key, std::uint64_t chunk_bytes,
+                               const Deadline& by) {
+  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, seams.store.open_reader(key, by));
+  ObjectHash out;
+  out.bytes = reader->bytes();
+  const std::uint64_t count = out.bytes / chunk_bytes + (out.bytes % chunk_bytes != 0 ? 1 : 0);
+  out.chunks.resize(count);
+  const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / chunk_bytes);
+  const std::uint64_t blocks = (count + chunks_per_block - 1) / chunks_per_block;
+  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
+    if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
+    Scratch scratch;
+    const std::uint64_t last = std::min(count, (block + 1) * chunks_per_block);
+    for (std::uint64_t chunk = block * chunks_per_block; chunk < last; ++chunk) {
+      const std::uint64_t begin = chunk * chunk_bytes;
+      UNBROKEN_TRY(out.chunks[chunk],
+                   read_chunk(*reader, {}, begin, std::min(chunk_bytes, out.bytes - begin), scratch));
+    }
+    return Done{};
+  }));
+  return out;
+}
 
 Result<> load_shard(const Seams& seams, std::string_view key, const Index& index,
                     std::span<const Xxh128> chunks, std::span<const TensorTarget> targets,
@@ -151,19 +178,16 @@ Result<> load_shard(const Seams& seams, std::string_view key, const Index& index
   UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, std::move(opened));
   ShardEvidence evidence{reader->bytes(), std::vector<Xxh128>(chunks.size())};
   if (evidence.bytes == index.file_bytes) {
-    const std::uint64_t block_bytes =
-        std::max<std::uint64_t>(1, kBlockBytes / index.chunk_bytes) * index.chunk_bytes;
-    const std::uint64_t blocks = (evidence.bytes + block_bytes - 1) / block_bytes;
-    UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t i) -> Result<> {
+    const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / index.chunk_bytes);
+    const std::uint64_t blocks = (chunks.size() + chunks_per_block - 1) / chunks_per_block;
+    UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
       if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
-      const std::uint64_t begin = i * block_bytes;
-      std::vector<std::byte> block(std::min(block_bytes, evidence.bytes - begin));
-      UNBROKEN_DO(reader->read(begin, block));
-      for (std::uint64_t at = 0; at < block.size(); at += index.chunk_bytes) {
-        const Bytes chunk =
-            Bytes(block).subspan(at, std::min<std::uint64_t>(index.chunk_bytes, block.size() - at));
-        evidence.chunks[(begin + at) / index.chunk_bytes] = xxh128(chunk);
-        scatter(placed, begin + at, chunk);
+      Scratch scratch;
+      const std::uint64_t last = std::min<std::uint64_t>(chunks.size(), (block + 1) * chunks_per_block);
+      for (std::uint64_t chunk = block * chunks_per_block; chunk < last; ++chunk) {
+        const std::uint64_t begin = chunk * index.chunk_bytes;
+        const std::uint64_t bytes = std::min(index.chunk_bytes, evidence.bytes - begin);
+        UNBROKEN_TRY(evidence.chunks[chunk], read_chunk(*reader, placed, begin, bytes, scratch));
       }
       return Done{};
     }));
