@@ -120,7 +120,6 @@ void Scheduler::end(SimGroup& group) {
   if (group.is_ending) return;
   group.is_ending = true;
   group.is_frozen = false;
-  // The running thread is in the middle of something: it goes first, unless it is the main one.
   std::vector<SimThread*> order;
   for (auto& thread : group.threads) {
     make_unready(*thread);
@@ -128,12 +127,10 @@ void Scheduler::end(SimGroup& group) {
     thread->is_ready = true;
     if (!thread->is_over) order.push_back(thread.get());
   }
-  std::stable_sort(order.begin(), order.end(), [&](const SimThread* a, const SimThread* b) {
-    const auto rank = [&](const SimThread* t) {
-      return t == group.threads.front().get() ? 2 : t == running_ ? 0 : 1;
-    };
-    return rank(a) > rank(b);
-  });
+  // The running thread is in the middle of something: it goes first, unless it is the main one.
+  const auto running = std::find(order.begin(), order.end(), running_);
+  if (running != order.end() && running_ != group.threads.front().get())
+    std::rotate(running, running + 1, order.end());
   ending_.insert(ending_.end(), order.begin(), order.end());
 }
 
