@@ -17,3 +17,13 @@ add_executable(unbroken_simulator tests/sim/sim_main.cc)
 set_target_properties(unbroken_simulator PROPERTIES OUTPUT_NAME unbroken_sim)
 find_package(CLI11 CONFIG REQUIRED)
 target_link_libraries(unbroken_simulator PRIVATE unbroken_toy CLI11::CLI11 unbroken_warnings)
+
+# 20,000 simulated runs and every crash of every short workload: on the build that users get, not under sanitizers.
+if(NOT UNBROKEN_SANITIZE)
+  add_test(NAME sim_seeds COMMAND unbroken_simulator --seeds 3400)
+  foreach(part 0 1 2 3)
+    add_test(NAME sim_sweep_${part} COMMAND unbroken_simulator --sweep 64 --part ${part} --parts 4)
+    set_tests_properties(sim_sweep_${part} PROPERTIES LABELS sim TIMEOUT 900)
+  endforeach()
+  set_tests_properties(sim_seeds PROPERTIES LABELS sim TIMEOUT 900)
+endif()
