@@ -1,7 +1,7 @@
 # Files kept for ever, malformed files, and fuzzers of everything that reads bytes that others wrote.
 if(UNBROKEN_TESTS)
   unbroken_test(golden_test SOURCES tests/golden/golden_test.cc DEPENDS format journal)
-  unbroken_test(hostile_test SOURCES tests/hostile/hostile_test.cc DEPENDS format)
+  unbroken_test(hostile_test SOURCES tests/hostile/hostile_test.cc DEPENDS format journal)
   add_executable(write_golden tests/golden/write_golden.cc)
   target_link_libraries(write_golden PRIVATE unbroken_format unbroken_journal unbroken_warnings)
 endif()

@@ -268,10 +268,91 @@ def manifests():
     yield from bent(value, [*CRITICAL, *changes])
 
 
+def record(kind: str, body, **members) -> dict:
+    first = kind == "GENESIS"
+    envelope = {"magic": "unbroken-record-1", "critical": kind != "LATER", "at": 1_700_000_000_000}
+    chain = {"slot": 0 if first else 7, "writer": "00000000000000aa", "previous": ("0" * 64 if first else "ab" * 32)}
+    return {**envelope, **chain, "type": kind, "body": body, **members}
+
+
+def twice(value) -> bytes:
+    return 2 * sealed(value)
+
+
+def records():
+    save, nonce = {"step": 1200, "attempt": 3, "try": 1}, "00000000000000bb"
+    numbers = {"pid_namespace": 1, "pid": 2, "start_ticks": 3, "device": 4, "inode": 5}
+    owner = {"job": "1", "host": "n1", "boot": "b", **numbers}
+    bodies = {
+        "GENESIS": {"run": "00000000-0000-4000-8000-000000000001", "format": 1, "features": []},
+        "OPEN": {"attempt": 3, "world": 8, "resume": save, "asked": "", "life": nonce, "owner": owner},
+        "COMMIT": {
+            "save": save,
+            "manifest": "cd" * 32,
+            "manifest_bytes": 5,
+            "state_bytes": 2**64 - 1,
+            "metrics": {"loss": 0.1, "x": "NaN", "y": "-Infinity"},
+            "health": "ok",
+            "tier": "run",
+        },
+        "ABORT": {"save": save, "why": "rank 3 is late"},
+        "INTENT": {"save": save},
+        "DELETED": {"saves": [save]},
+        "PIN": {"save": save, "pin": nonce},
+        "UNPIN": {"save": save, "pin": nonce},
+        "QUARANTINE": {
+            **{"save": save, "tier": "run", "object": "o", "expected": "e", "seen": "s", "host": "n1", "life": nonce}
+        },
+        "VERIFIED": {"save": save, "tier": "run", "host": "n1"},
+        "POLICY": {"keep_last": 3, "verified_min": 2},
+        "VOID": {"slot": 6, "seen": "ef" * 32},
+        "SEAL": {},
+        "LATER": {"a": [{"b": None}]},
+    }
+    for kind, body in bodies.items():
+        yield f"ok-{kind.lower()}", twice(record(kind, body)), "what the others are bent from"
+    good = record("INTENT", bodies["INTENT"])
+    whole = twice(good)
+    flipped = bytes([whole[20] ^ 1]).join([whole[:20], whole[21:]])
+    yield "ok-one-copy-flipped", flipped, "one bit stops nothing: the second copy counts"
+    yield "ok-unknown-member", twice({**good, "zz": 1}), "an addition is ignored"
+    yield "ok-time-negative", twice({**good, "at": -1}), "a clock before 1970 decides nothing"
+    yield "empty", b"", "a slot whose data was lost with the power is occupied, not absent"
+    yield "zeros", bytes(4096), "the same, with a length"
+    yield "torn", whole[:100] + bytes(len(whole) - 100), "a first sector and zeros"
+    yield "one-copy", sealed(good), "half a file: its end may have been cut"
+    yield "three-copies", 3 * sealed(good), "which two?"
+    other = record("INTENT", {"save": {**save, "step": 1300}})
+    yield "two-facts", sealed(good) + sealed(other), "two whole copies that differ: which one is the record?"
+    yield "large", twice(record("LATER", {"a": "x" * 33000})), "over 64 KiB"
+    yield "deep", twice(b'{"a":' + b"[" * 4000 + b"]" * 4000 + b"}"), "nesting"
+    data = twice(json.dumps(good, sort_keys=True).encode())
+    yield "spaced", data, "sealed, but not canonical: two digests, one value"
+    yield "magic", twice({**good, "magic": "something-else-1"}), "another program's file"
+    yield "newer-magic", twice({**good, "magic": "unbroken-record-2"}), "a later version is no damage"
+    yield "newer-type", twice(record("TAG", {"save": save})), "critical: who skips it deletes what it protects"
+    genesis = bodies["GENESIS"]
+    yield "newer-format", twice(record("GENESIS", {"format": 2})), "nothing else of a later version need be known"
+    yield "newer-feature", twice(record("GENESIS", {**genesis, "features": ["sharded"]})), "a flag that is not known"
+    yield "slot-float", twice({**good, "slot": 7.0}), "7.0 is 7 for some parsers"
+    yield "slot-negative", twice({**good, "slot": -7}), "becomes 2^64-7 when cast"
+    yield "time-over-63-bits", twice({**good, "at": 2**63}), "wraps to a negative time"
+    yield "previous-short", twice({**good, "previous": "ab"}), "a chain that anything fits"
+    yield "attempt-0", twice(record("OPEN", {**bodies["OPEN"], "attempt": 0})), "attempts count from 1"
+    yield "world-0", twice(record("OPEN", {**bodies["OPEN"], "world": 0})), "complete without any receipt"
+    over = {**save, "attempt": 2**32 + 3}
+    yield "attempt-over-32-bits", twice(record("INTENT", {"save": over})), "wraps to another attempt: condemns its save"
+    yield "keep-0", twice(record("POLICY", {"keep_last": 0, "verified_min": 2})), "deletes every checkpoint"
+    yield "verified-0", twice(record("POLICY", {"keep_last": 3, "verified_min": 0})), "deletes the last whole one"
+    yield "metric-text", twice(record("COMMIT", {**bodies["COMMIT"], "metrics": {"loss": "low"}})), "no number"
+    yield "save-name", twice(record("INTENT", {"save": "1200.a3"})), "a save spelt in another way"
+
+
 def main() -> int:
     table = []
     status = 0
     targets = {"shard": shards, "tree": trees, "index": indexes, "receipt": receipts, "manifest": manifests}
+    targets["record"] = records
     for target, files in targets.items():
         folder = HOSTILE / target
         folder.mkdir(parents=True, exist_ok=True)
@@ -287,7 +368,8 @@ def main() -> int:
         "# Malformed files\n\n"
         "The C++ reader (`hostile_test`) and the independent one (`tests/python/test_format.py`) refuse each, and the\n"
         "fuzzers start from them. `ok-*` must be read, `newer-*` is refused as written by a newer version, anything\n"
-        "else is damage. `tools/make_hostile.py` writes the files and this page. A file stays for ever.\n\n"
+        "else is damage. Records are read by the C++ reader alone. `tools/make_hostile.py` writes the files and this\n"
+        "page. A file stays for ever.\n\n"
         "| file | what it tries |\n|---|---|\n" + "\n".join(table) + "\n"
     )
     return status

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "journal/read_journal.h"
 #include "journal/test_store.h"
 
@@ -265,6 +267,24 @@ TEST(Append, RefusesAJournalThatChangesTwice) {
   w.store.before = [&](const std::string& told) -> std::optional<Event> {
     if (told == "sync") w.store.lose_slot(3);
     if (told == "get 0") w.store.slot(3) = lost;
+    return std::nullopt;
+  };
+  EXPECT_TRUE(w.append(policy(), stood).is(Code::journal_unreadable));
+  EXPECT_EQ(std::count(w.store.trace.begin(), w.store.trace.end(), "get 0"), 1);
+  EXPECT_EQ(w.mine(), 0);
+}
+
+TEST(Append, RemembersWhatStoodInAnEarlierRound) {
+  // Slot 3 is read, synced and looked at again; then the race for slot 4 is lost; then slot 3 is another.
+  World w;
+  const History stood = w.others.history;
+  TestJournal instead = w.others;
+  w.others.open();
+  w.store.before = [&](const std::string& told) -> std::optional<Event> {
+    if (told == "create 4") {
+      instead.nonce = 5000;
+      instead.add(Policy{9, 9}).add(Policy{8, 8});
+    }
     return std::nullopt;
   };
   EXPECT_TRUE(w.append(policy(), stood).is(Code::journal_unreadable));

@@ -79,7 +79,7 @@ Json body_of(const Fact& fact) {
                     {"world", o.world},
                     {"resume", o.resume ? to_json(*o.resume) : Json()},
                     {"life", o.life.hex()},
-                    {"asked", o.asked},
+                    {"asked", shown(o.asked, kNameBytes)},
                     {"owner", owner_to_json(o.owner)}};
           },
           [](const Commit& c) -> Json {

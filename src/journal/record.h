@@ -42,7 +42,7 @@ struct Open {
   std::uint32_t world = 1;       ///< writers that must hand in a receipt
   std::optional<SaveId> resume;  ///< none: a fresh start
   Nonce life;                    ///< of the (only) rank; receipts carry it
-  std::string asked;                   ///< what `resume=` said where it was not "newest": carried out once
+  std::string asked;             ///< what `resume=` said where it was not "newest": carried out once
   Owner owner;
 };
 

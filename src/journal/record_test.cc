@@ -34,6 +34,7 @@ Open full_open() {
   o.attempt = 3;
   o.world = 100'000;
   o.resume = SaveId{1200, 2, 1};
+  o.asked = "best:val_loss";
   o.life = Nonce{UINT64_MAX};
   o.owner = {"4711", "node-1", "b00t", UINT64_MAX, 1, 2, 3, 4};
   return o;
@@ -168,7 +169,7 @@ TEST(Record, ReadsUpTo64KiB) {
 TEST(Record, CutsTextsForPeople) {
   const std::string long_text(5000, 'x');
   Open o = full_open();
-  o.owner.job = o.owner.host = o.owner.boot_id = long_text;
+  o.owner.job = o.owner.host = o.owner.boot_id = o.asked = long_text;
   Quarantine q{{1, 1, 0}, "run", long_text, long_text, long_text, long_text, {}};
   for (const Fact& fact :
        {Fact(o), Fact(q), Fact(Abort{{1, 1, 0}, long_text}),

@@ -159,6 +159,8 @@ TEST(KeptBy, NamesEveryReason) {
   EXPECT_FALSE(may_condemn(j.history, {1, 1, 0}));  // it is already
 }
 
+constexpr std::uint64_t kSeeds = 100;
+
 /// Plays one random journal and says what rule R7 was broken by, or nothing.
 std::string broken_by(std::uint64_t seed, int* intents) {
   std::mt19937_64 random(seed);
@@ -214,15 +216,15 @@ std::string broken_by(std::uint64_t seed, int* intents) {
 
 TEST(Retention, LeavesKGoodAndVVerifiedOnAnyJournal) {
   int intents = 0;
-  for (std::uint64_t seed = 0; seed < 400; ++seed)
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
     ASSERT_EQ(broken_by(seed, &intents), "") << "seed " << seed;
-  EXPECT_GT(intents, 1000);
+  EXPECT_GT(intents, 300);
 }
 
 #ifdef UNBROKEN_WITH_MUTANTS
 bool some_journal_breaks() {
   int intents = 0;
-  for (std::uint64_t seed = 0; seed < 400; ++seed)
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
     if (!broken_by(seed, &intents).empty()) return true;
   return false;
 }

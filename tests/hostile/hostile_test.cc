@@ -10,6 +10,7 @@
 #include "format/manifest.h"
 #include "format/receipt.h"
 #include "format/shard.h"
+#include "journal/record.h"
 
 namespace unbroken {
 namespace {
@@ -67,6 +68,9 @@ TEST(Hostile, Receipts) {
 }
 TEST(Hostile, Manifests) {
   read_all("manifest", &read_manifest);
+}
+TEST(Hostile, Records) {
+  read_all("record", [](std::string_view text) { return nothing(decode_record(text)); });
 }
 
 }  // namespace
