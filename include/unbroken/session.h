@@ -29,7 +29,7 @@ struct RunOptions {
   bool is_fresh_allowed = false;  ///< permits a start from nothing where nothing valid is left
   bool is_takeover = false;       ///< takes the run from an owner that is alive
   bool raises_on_save_error = false;
-  std::string group;  ///< files are readable and writable by this group
+  std::string group = {};  ///< files are readable and writable by this group
 };
 
 class Session {

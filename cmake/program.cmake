@@ -1,0 +1,11 @@
+# The program `unbroken`, and the examples that need no Python.
+if(UNBROKEN_PROGRAM)
+  add_executable(unbroken_program src/cli/unbroken_main.cc)
+  set_target_properties(unbroken_program PROPERTIES OUTPUT_NAME unbroken)
+  target_link_libraries(unbroken_program PRIVATE unbroken_cli unbroken_warnings)
+  add_executable(mlp examples/mlp.cc)
+  target_link_libraries(mlp PRIVATE unbroken::unbroken unbroken_warnings)
+endif()
+if(UNBROKEN_TESTS)
+  unbroken_test(damage_test SOURCES tests/cli/damage_test.cc DEPENDS session)
+endif()

@@ -1,0 +1,86 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "os/os_process.h"
+#include "unbroken/exit_code.h"
+
+namespace unbroken {
+
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i)
+    if (std::strcmp(argv[i], "--json") == 0) return true;
+  return false;
+}
+
+int run_command(CLI::App& app, int argc, char** argv, const std::function<Result<int>()>& body) {
+  const bool is_json = wants_json(argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help
+    app.exit(e);
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    return report(Error(Code::bad_argument, e.what()).next(fmt::format("unbroken {} --help", argv[0])),
+                  is_json);
+  }
+  const auto status = body();
+  return status.ok() ? status.value() : report(status.error(), is_json);
+}
+
+int report(const Error& error, bool is_json) {
+  const ErrorKind kind = kind_of(error.code());
+  const int status = static_cast<int>(kind.exit_code);
+  const std::string& next = error.next_command();
+  if (is_json)
+    (void)print_json({{"error",
+                       {{"kind", kind.name},
+                        {"exit_code", status},
+                        {"message", error.what()},
+                        {"next_command", next.empty() ? Json() : Json(next)}}}});
+  say(fmt::format("error: {}{}", error.what(), next.empty() ? "" : fmt::format(": try `{}`", next)));
+  return status;
+}
+
+Result<> print(std::string_view text) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (is_written && std::fflush(stdout) == 0) return Done{};
+  return Error(errno == ENOSPC ? Code::no_space : Code::unavailable,
+               fmt::format("the result could not be written: {}", std::strerror(errno)));
+}
+
+Result<> print_json(const Json& json) {
+  return print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void say(std::string_view line) {
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fputc('\n', stderr);
+}
+
+Json json_number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+std::string painted(std::string_view text, Colour colour) {
+  static const bool is_coloured = [] {
+    const auto no_colour = OsProcess().env("NO_COLOR");
+    return ::isatty(STDOUT_FILENO) == 1 && (!no_colour || no_colour->empty());
+  }();
+  if (!is_coloured || colour == Colour::plain) return std::string(text);
+  const int code = colour == Colour::red      ? 31
+                   : colour == Colour::green  ? 32
+                   : colour == Colour::yellow ? 33
+                                              : 2;
+  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+}
+
+}  // namespace unbroken

@@ -1,0 +1,36 @@
+#pragma once
+// What every subcommand shares: parsing, errors, colours, and the way out.
+//
+// The result goes to stdout, everything else to stderr. With --json an error is one object on stdout too.
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace unbroken {
+
+/// Parses argv (argv[0] is the subcommand's name), then calls `body`, which gives the exit status. Help is 0,
+/// usage errors 78, an error of the body what exit_code.h says.
+int run_command(CLI::App& app, int argc, char** argv, const std::function<Result<int>()>& body);
+/// Prints an error; its exit status.
+int report(const Error& error, bool is_json);
+/// True where --json stands before any "--".
+bool wants_json(int argc, char** argv);
+
+/// The result. Errors: unavailable (a full disk behind stdout).
+Result<> print(std::string_view text);
+Result<> print_json(const Json& json);
+/// One line for a person, on stderr; lost where nobody can read it.
+void say(std::string_view line);
+
+/// A double, or the text NaN, Infinity, -Infinity.
+Json json_number(double value);
+
+enum class Colour : std::uint8_t { plain, red, green, yellow, dim };
+/// Colours only where stdout is a terminal and NO_COLOR is not set.
+std::string painted(std::string_view text, Colour colour);
+
+}  // namespace unbroken

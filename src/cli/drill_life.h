@@ -1,0 +1,45 @@
+#pragma once
+// One life of a drilled command: started, watched, killed as planned, and what it said.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/drill_run.h"
+#include "drill/tap.h"
+
+namespace unbroken {
+
+struct LifeFiles {
+  std::string run;   ///< UNBROKEN_DIR
+  std::string stem;  ///< of the files below
+  std::string tap() const { return stem + ".tap.jsonl"; }
+  std::string points() const { return stem + ".points"; }
+  std::string out() const { return stem + ".out"; }
+  std::string err() const { return stem + ".err"; }
+};
+
+struct LifeEnd {
+  Child::End end;
+  bool was_killed = false;  ///< by us
+  std::string killed_at;    ///< the point; empty: from outside
+  double seconds = 0, first_step_s = 0;
+  std::vector<TapStep> steps;
+  std::vector<std::string> points;
+};
+
+/// "status 1", "SIGKILL", "signal 11".
+std::string text_of(const Child::End& end);
+
+/// The newest checkpoint that is committed in a directory, and the attempts that were opened there.
+struct RunState {
+  std::uint64_t attempts = 0;
+  std::uint64_t newest_began = 0;            ///< where the newest attempt resumed from; 0: from the start
+  std::optional<std::uint64_t> newest_step;  ///< of the newest checkpoint
+};
+RunState state_of_run(const std::string& directory);
+
+/// `kill` empty: undisturbed. Errors: bad_argument (no such command), stopped (Ctrl-C), corrupt (a tap that
+/// cannot be read), unavailable.
+Result<LifeEnd> live(const DrillOptions& options, const LifeFiles& files, const std::optional<Kill>& kill);
+
+}  // namespace unbroken

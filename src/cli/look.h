@@ -1,0 +1,30 @@
+#pragma once
+// A run directory, opened to look at it.
+#include <memory>
+#include <string>
+
+#include "journal/read_journal.h"
+#include "session/runtime.h"
+
+namespace unbroken {
+
+struct Look {
+  std::unique_ptr<Runtime> runtime;
+  JournalRead journal;
+  const History& history() const { return journal.history; }
+  const Seams& seams() const { return runtime->seams(); }
+  Deadline by() const;
+};
+
+/// Errors: not_found (missing, empty, not a run), journal_unreadable, bad_argument (writable by everybody),
+/// unsupported, unavailable. Next commands name the directory.
+Result<Look> look_at(const std::string& directory);
+/// Only opens the directory.
+Result<std::unique_ptr<Runtime>> open_directory(const std::string& directory);
+
+/// The checkpoint that `at` means, quarantined or not; removed ones are not_found.
+Result<const Checkpoint*> choose_any(const History& history, const std::string& at);
+/// An error about a checkpoint, with `unbroken ls` as what to do next where it says nothing better.
+Error pointing_to_list(Error error, const std::string& directory);
+
+}  // namespace unbroken

@@ -1,0 +1,40 @@
+#pragma once
+// Does a run that was killed and resumed say the same as one that was not? Step by step, life by life.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "drill/tap.h"
+
+namespace unbroken {
+
+struct Difference {
+  std::uint64_t step = 0;
+  /// A tensor, else a value of the state, else a metric; "step" where a whole step is missing or too many.
+  std::string name;
+  std::string straight, other;  ///< what each of them says; empty: nothing
+  std::size_t life = 0;         ///< from 1; 0: no life has it
+};
+
+class Comparison {
+ public:
+  explicit Comparison(const std::vector<TapStep>& straight);
+  std::uint64_t last_step() const { return steps_.empty() ? 0 : steps_.rbegin()->first; }
+  std::size_t step_count() const { return steps_.size(); }
+  /// What one life said; every step of it counts, also one that a later life repeated.
+  void add(std::size_t life, const std::vector<TapStep>& steps);
+  /// The earliest step that differs; within it tensors before values before metrics, each by name. `is_over`:
+  /// every step has to have been there by now.
+  std::optional<Difference> first_difference(bool is_over) const;
+
+ private:
+  // A process with several runs says several things about one step.
+  std::map<std::uint64_t, std::vector<TapStep>> steps_;
+  std::set<std::uint64_t> seen_;
+  std::optional<Difference> first_;
+};
+
+}  // namespace unbroken

@@ -1,0 +1,80 @@
+"""The program and small trainings, as processes; for the tests here and in tests/crash."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(os.environ.get("UNBROKEN_PROGRAM", ROOT / "build/bin/unbroken"))
+MLP = PROGRAM.parent / "mlp"
+sys.path.insert(0, str(ROOT / "python"))
+
+#: UNBROKEN_* of whoever runs the tests says nothing here
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("UNBROKEN_", "SLURM_"))}
+CLEAN["PYTHONPATH"] = str(ROOT / "python")
+
+#: a training of a few lines: train.py DIR STEPS [EVERY] [DELAY_S]
+TRAIN = """
+import sys, time, numpy as np, unbroken
+directory, steps = sys.argv[1], int(sys.argv[2])
+every = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+delay_s = float(sys.argv[4]) if len(sys.argv) > 4 else 0
+w = np.zeros((8, 8), np.float32)
+chance = np.random.default_rng(1)
+with unbroken.Run(directory, every=every) as run:
+    run.attach(w=w, chance=chance)
+    for step in run.steps(steps):
+        w += chance.standard_normal(w.shape).astype(np.float32)
+        run.state["sum"] = float(w.sum())
+        run.log(loss=float(np.abs(w).sum()))
+        time.sleep(delay_s)
+"""
+
+
+def start(command, *, env=None, **more):
+    """A process with captured output."""
+    return subprocess.Popen(
+        list(map(str, command)), env={**CLEAN, **(env or {})}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more,
+    )  # fmt: skip
+
+
+def run(command, *, env=None, timeout=300, **more):
+    """(status, stdout, stderr) of a finished process."""
+    process = start(command, env=env, **more)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"no end: {command}\n{out}\n{err}") from None
+    return process.returncode, out, err
+
+
+def unbroken(*arguments, **more):
+    return run([PROGRAM, *arguments], **more)
+
+
+def unbroken_json(*arguments, **more):
+    """(status, what it printed as JSON)."""
+    status, out, err = unbroken(*arguments, "--json", **more)
+    assert out.count("\n") >= 1, err
+    return status, json.loads(out)
+
+
+def python(code, *arguments):
+    """The command of a Python script."""
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+def train(*arguments, code=TRAIN, env=None, status=0):
+    """Trains in a process of its own; its stderr."""
+    got, out, err = run(python(code, *arguments), env=env)
+    assert got == status, f"{got}\n{out}\n{err}"
+    return err
+
+
+def journal_files(directory):
+    return sorted(path.name for path in (Path(directory) / "journal").iterdir() if path.name.isdigit())

@@ -1,0 +1,242 @@
+"""SIGKILL at any moment: nothing that was acknowledged is lost, no restart waits, and the end is that of an undisturbed run."""
+
+import os
+import random
+import re
+import selectors
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import program
+import pytest
+from program import TRAIN, python, start
+
+TRAINER = [sys.executable, str(Path(__file__).resolve().parent / "trainer.py")]
+
+
+class Life:
+    """One life of trainer.py, read line by line from outside."""
+
+    def __init__(self, directory, steps, env=None):
+        self.process = start([*TRAINER, directory, steps], env=env)
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.process.stdout, selectors.EVENT_READ)
+        self.rest, self.resumed, self.acked, self.final = b"", None, [], None
+        self.is_over = False
+
+    def read(self, wait_s):
+        """Takes in what it says, for at most `wait_s`."""
+        if self.is_over or not self.selector.select(wait_s):
+            return
+        piece = os.read(self.process.stdout.fileno(), 65536)
+        self.is_over = not piece
+        *lines, self.rest = (self.rest + piece).split(b"\n")
+        for line in lines:
+            word, value = line.decode().split()
+            if word == "resumed":
+                self.resumed = int(value)
+            elif word == "ack":
+                self.acked.append(int(value.split(".")[0]))
+            elif word == "final":
+                self.final = value
+
+    def run_for(self, seconds, is_ready=lambda life: True):
+        """Lets it live that long after it `is_ready`; False where it ended before."""
+        while not is_ready(self) and not self.is_over:
+            self.read(1)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self.is_over:
+            self.read(max(0, end - time.monotonic()))
+        return not self.is_over
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        return self.finish()
+
+    def finish(self):
+        while not self.is_over:
+            self.read(60)
+        err = self.process.stderr.read()
+        return self.process.wait(60), err
+
+
+def undisturbed(directory, steps):
+    life = Life(directory, steps)
+    status, err = life.finish()
+    assert status == 0, err
+    return life.final
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """steps -> the digest that an undisturbed run ends with."""
+    known = {}
+
+    def digest(steps):
+        if steps not in known:
+            known[steps] = undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", steps)
+        return known[steps]
+
+    return digest
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_kills_of_a_saving_run(seed, tmp_path, expected):
+    """25 kills each, 100 in all. The oracle stands outside: what the child said before it died."""
+    chance = random.Random(seed)
+    directory, steps, kills = tmp_path / "run", 100_000, 25
+    newest_ack, resumed_above_0 = 0, 0
+    for kill in range(kills):
+        life = Life(directory, steps)
+        if chance.random() < 0.25:  # at any time: while it starts, opens, restores
+            alive = life.run_for(chance.random() * 0.5)
+        else:  # while it saves
+            alive = life.run_for(chance.random() * 0.15, is_ready=lambda life: life.resumed is not None)
+        assert alive, life.finish()
+        _, err = life.kill()
+        assert "error:" not in err and "takeover" not in err, err
+        if life.resumed is not None:
+            assert life.resumed >= newest_ack, f"kill {kill}: resumed from {life.resumed}, {newest_ack} was acknowledged\n{err}"
+            resumed_above_0 += life.resumed > 0
+        newest_ack = max([newest_ack, *life.acked])
+    assert newest_ack > 0 and resumed_above_0 > kills / 4
+
+    last = newest_ack + 5
+    life = Life(directory, last)
+    status, err = life.finish()
+    assert status == 0, err
+    assert life.resumed >= newest_ack
+    # What was saved but not acknowledged may lie beyond: then the run had no step left to do.
+    assert life.final == expected(max(last, life.resumed))
+    assert program.unbroken("verify", directory)[0] == 0
+
+
+def points_of(tmp_path, directory, steps):
+    """Names of points with how often an undisturbed life passes each."""
+    log = tmp_path / "points"
+    status, err = Life(directory, steps, env={"UNBROKEN_POINT_LOG": str(log)}).finish()
+    assert status == 0, err
+    passes = {}
+    for name in log.read_text().split():
+        passes[name] = passes.get(name, 0) + 1
+    return passes
+
+
+def test_a_kill_at_every_named_point(tmp_path, expected):
+    """Each point that a fresh life or a resumed one passes: the first time, and one time in the middle."""
+    steps = 12
+    want = expected(steps)
+    fresh = points_of(tmp_path / "a", tmp_path / "a/run", steps) if (tmp_path / "a").mkdir() is None else {}
+    begun = tmp_path / "begun"  # a run that stands at step 6
+    assert undisturbed(begun, 6)
+    shutil.copytree(begun, tmp_path / "b/run")
+    resumed = points_of(tmp_path / "b", tmp_path / "b/run", steps)
+    cases = {(None, name, pass_) for name, count in fresh.items() for pass_ in {1, count // 2 + 1}}
+    cases |= {(begun, name, 1) for name in resumed if name not in fresh or name.startswith(("open.", "collect."))}
+    assert len(fresh) >= 15 and "open.loaded" in resumed
+    named = set()
+    for source, name, pass_ in sorted(cases, key=str):
+        directory = tmp_path / "killed"
+        shutil.rmtree(directory, ignore_errors=True)
+        if source:
+            shutil.copytree(source, directory)
+        life = Life(directory, steps, env={"UNBROKEN_KILL": f"{name}:{pass_}:kill"})
+        status, err = life.finish()
+        if status == 0:  # threads passed it less often this time
+            continue
+        assert status == -signal.SIGKILL, err
+        named.add(name)
+        again = Life(directory, steps)
+        status, err = again.finish()
+        assert status == 0, f"after a kill at {name}, pass {pass_}: {err}"
+        assert again.resumed >= max(life.acked, default=6 if source else 0), f"{name}, pass {pass_}"
+        assert again.final == want or again.resumed == steps, f"{name}, pass {pass_}"
+    assert named >= set(fresh) - {"step.boundary"} | {"open.loaded"}
+
+
+# -- two processes on one directory
+
+
+LONG = TRAIN.replace("run.log(", "print(step, flush=True); run.log(")
+
+
+def begin(directory, *arguments, code=LONG, env=None):
+    """A training that has completed a step and saved it."""
+    process = start(python(code, directory, *arguments), env=env)
+    for line in process.stdout:
+        if int(line) >= 5:
+            return process
+    raise AssertionError(process.stderr.read())
+
+
+def test_a_second_process_is_refused_naming_the_first(tmp_path):
+    first = begin(tmp_path / "run", 1_000_000, 1, 0.01)
+    status, _, err = program.run(python(LONG, tmp_path / "run", 10))
+    assert status == 78 and f"process {first.pid}" in err and "takeover" in err
+    assert first.poll() is None
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == 75
+
+
+def attempts_of(directory):
+    """Attempt of each COMMIT in the journal, in order."""
+    found = []
+    for name in program.journal_files(directory):
+        text = (directory / "journal" / name).read_text()
+        if '"type":"COMMIT"' in text:
+            found.append(int(re.search(r'"attempt":(\d+)', text).group(1)))
+    return found
+
+
+@pytest.mark.parametrize("how", ["keyword", "environment"])
+def test_a_take_over_fences_the_first(how, tmp_path):
+    directory = tmp_path / "run"
+    first = begin(directory, 1_000_000, 1, 0.01)
+    code = LONG.replace("every=every)", "every=every, takeover=True)") if how == "keyword" else LONG
+    env = {"UNBROKEN_TAKEOVER": "1"} if how == "environment" else {}
+    second = begin(directory, 1_000_000, 1, 0.01, code=code, env=env)
+    _, err = first.communicate(timeout=60)
+    assert first.returncode == 82, err
+    assert second.poll() is None
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 75
+    attempts = attempts_of(directory)
+    assert attempts == sorted(attempts) and set(attempts) == {1, 2}
+
+
+def test_one_that_was_frozen_commits_nothing_after_a_take_over(tmp_path):
+    directory = tmp_path / "run"
+    first = begin(directory, 1_000_000, 1, 0.01)
+    first.send_signal(signal.SIGSTOP)
+    # Stopped is alive: without a take-over it is refused.
+    status, _, err = program.run(python(LONG, directory, 10))
+    assert status == 78 and f"process {first.pid}" in err
+    second = begin(directory, 1_000_000, 1, 0.01, env={"UNBROKEN_TAKEOVER": "1"})
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=60)
+    assert first.returncode == 82, err
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 75
+    attempts = attempts_of(directory)
+    assert attempts == sorted(attempts), "the first attempt committed after it was fenced"
+    assert program.unbroken("verify", directory)[0] == 0
+
+
+def test_a_restart_after_a_kill_needs_no_takeover(tmp_path):
+    directory = tmp_path / "run"
+    for signal_number in (signal.SIGKILL, signal.SIGTERM):
+        process = begin(directory, 1_000_000, 1, 0.01)
+        process.send_signal(signal_number)
+        process.wait(60)
+    # One that is dead but was not waited for yet is dead.
+    zombie = begin(directory, 1_000_000, 1, 0.01)
+    zombie.send_signal(signal.SIGKILL)
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+    last = begin(directory, 1_000_000, 1, 0.01)
+    last.send_signal(signal.SIGTERM)
+    assert last.wait(60) == 75
+    zombie.wait()
