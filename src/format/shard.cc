@@ -32,8 +32,9 @@ Result<> check_specs(std::span<const TensorSpec> tensors) {
 std::vector<std::uint32_t> file_order(std::span<const StoredForm> forms) {
   std::vector<std::uint32_t> order(forms.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return bits_of(forms[a].dtype) > bits_of(forms[b].dtype);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const unsigned bits_a = bits_of(forms[a].dtype), bits_b = bits_of(forms[b].dtype);
+    return bits_a != bits_b ? bits_a > bits_b : a < b;
   });
   return order;
 }

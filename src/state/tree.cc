@@ -26,6 +26,10 @@ bool Dict::operator==(const Dict& other) const {
   return kind == other.kind && items == other.items;
 }
 
+bool DictItem::operator==(const DictItem& other) const {
+  return key == other.key && value == other.value;
+}
+
 bool Node::operator==(const Node& other) const {
   return value == other.value;
 }
@@ -121,11 +125,11 @@ class TreeWriter {
     put_text(out_, name);
   }
   void item(const Node& node) { std::visit(*this, node.value); }
-  void item(const std::pair<Node, Node>& pair) {
+  void item(const DictItem& pair) {
     out_ += '[';
-    item(pair.first);
+    item(pair.key);
     out_ += ',';
-    item(pair.second);
+    item(pair.value);
     out_ += ']';
   }
   template <class Item>

@@ -79,10 +79,12 @@ struct List {
   std::optional<std::uint64_t> max_size;  ///< of a deque
   bool operator==(const List& other) const;
 };
+/// Key and value; defined below, where Node is whole.
+struct DictItem;
 struct Dict {
   enum class Kind : std::uint8_t { dict, ordered_dict, counter, defaultdict_none };
   Kind kind = Kind::dict;
-  std::vector<std::pair<Node, Node>> items;  ///< insertion order
+  std::vector<DictItem> items;  ///< insertion order
   bool operator==(const Dict& other) const;
 };
 
@@ -92,6 +94,11 @@ struct Node {
                TensorRef, NumpyScalar, DType, List, Dict>
       value;
   bool operator==(const Node& other) const;
+};
+
+struct DictItem {
+  Node key, value;
+  bool operator==(const DictItem& other) const;
 };
 
 /// Containers within containers that are accepted.

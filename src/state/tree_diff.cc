@@ -60,7 +60,7 @@ class TreeDiff {
 
   void dicts(const Dict& a, const Dict& b, const std::string& name) {
     std::unordered_map<std::string, std::size_t> places;
-    for (std::size_t i = 0; i < b.items.size(); ++i) places.emplace(segment_of_key(b.items[i].first), i);
+    for (std::size_t i = 0; i < b.items.size(); ++i) places.emplace(segment_of_key(b.items[i].key), i);
     std::vector<bool> is_shared(b.items.size(), false);
     std::size_t last = 0;
     bool is_ordered = true;
@@ -74,10 +74,10 @@ class TreeDiff {
       is_shared[it->second] = true;
       is_ordered = is_ordered && it->second >= last;
       last = it->second;
-      walk(value, b.items[it->second].second, join_name(name, segment));
+      walk(value, b.items[it->second].value, join_name(name, segment));
     }
     for (std::size_t i = 0; i < b.items.size(); ++i)
-      if (!is_shared[i]) only(b.items[i].second, join_name(name, segment_of_key(b.items[i].first)), false);
+      if (!is_shared[i]) only(b.items[i].value, join_name(name, segment_of_key(b.items[i].key)), false);
     if (!is_ordered) out_.push_back({name, "keys in one order", "keys in another"});
   }
 

@@ -168,7 +168,7 @@ class TreeReader {
       if (!key.ok()) return std::move(key).error().with(place() + " key");
       auto item = read(pair[1]);
       if (!item.ok()) return std::move(item).error().with(place());
-      out.items.emplace_back(std::move(key).value(), std::move(item).value());
+      out.items.push_back({std::move(key).value(), std::move(item).value()});
     }
     --depth_;
     return Node{std::move(out)};
