@@ -19,9 +19,8 @@ namespace unbroken {
 namespace {
 
 constexpr Duration kPoll = std::chrono::milliseconds(2);
-constexpr Duration kFrozen =
-    std::chrono::milliseconds(50);  // how long a stopped life stays so before it is killed
-constexpr Duration kTermLimit = std::chrono::minutes(10);  // a step and a save fit in here
+constexpr Duration kFrozen = std::chrono::milliseconds(50);  // a stopped life stays so, then it is killed
+constexpr Duration kTermLimit = std::chrono::minutes(10);    // a step and a save fit in here
 
 /// Nothing of an outer run, drill or scheduler reaches the command.
 std::vector<std::pair<std::string, std::optional<std::string>>> environment(const LifeFiles& files,

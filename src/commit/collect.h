@@ -2,12 +2,10 @@
 // Deletes what retention gives up and what the journal proves dead (rules R7, R10). Nothing goes before the
 // records that condemn it are durable and were read back:
 //   1. append INTENT for every victim, oldest first, each decided on its prefix. The last append finds no
-//   victim and
-//      stands down, having made durable and read again whatever it was decided on, other writers' records
-//      too;
+//      victim and stands down, having made durable and read again whatever it was decided on, other
+//      writers' records too;
 //   2. list data/; in every folder that this prefix proves dead: shards, indexes and sums first, then
-//   receipts, the
-//      manifest last, then the folder;
+//      receipts, the manifest last, then the folder;
 //   3. append DELETED for the condemned ones.
 // Age never decides anything. A stale listing makes it delete less, never more.
 #include <cstdint>

@@ -2,8 +2,8 @@
 // Makes one save durable and then true (protocol steps S2 to S9, for a lone writer):
 //   1. write shard, index and sums under names with this writer's nonce; their bytes are durable;
 //   2. sync their names;
-//   3. create the receipt, sync its name;
-//   4. read back the receipts of all writers, create the manifest that holds them, sync its name;
+//   3. create the receipt and read it back by name;
+//   4. create the manifest that holds it, read it back, sync the names of both;
 //   5. look every one of them up afresh by name, then append COMMIT.
 // Nothing is acknowledged before step 5 is over; whatever is left of an unfinished save is invisible.
 #include <cstdint>

@@ -10,8 +10,8 @@ namespace unbroken {
 
 namespace {
 
-constexpr std::size_t kShortValue =
-    64;  // longer ones are compared by digest, so that a long run fits in memory
+// Longer values are compared by digest, so that a long run fits in memory.
+constexpr std::size_t kShortValue = 64;
 
 std::map<std::string, std::string> texts_of(Fields& fields, const char* key) {
   std::map<std::string, std::string> out;

@@ -1,11 +1,10 @@
 #pragma once
 // The beginning of a life of a run: find out what is there, check that it fits, take the run over, load.
 //
-//   1. read the journal; an empty directory is a fresh start only if nothing says that there was an earlier
-//   life;
+//   1. read the journal; an empty directory is a fresh start only if nothing says that there was an
+//      earlier life;
 //   2. the owner of the newest attempt must not be seen alive here;
-//   3. choose the checkpoint, read its description, let the caller compare it with what is attached
-//   (preflight);
+//   3. choose the checkpoint, read its description, let the caller compare it with what is attached;
 //   4. append OPEN, which fences the old attempt and fixes the resume point in one act;
 //   5. load and verify. Damage is read once more, then quarantined, and a new OPEN chooses again.
 // Until step 4 nothing is written that means anything.

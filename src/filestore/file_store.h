@@ -1,12 +1,10 @@
 #pragma once
 // The Store over a file system. It is one class of rules about the order of system calls, and nothing else:
 //   create    temporary file beside the target, write, fsync, link(2), unlink the temporary name. A link
-//   never
-//             replaces, so of any number of racing writers exactly one wins; whoever sees the name sees it
-//             whole.
+//             never replaces, so of any number of racing writers exactly one wins; whoever sees the name
+//             sees it whole.
 //   writer    made exclusively under its final name, which nobody else uses (it holds a nonce); written in
-//   any
-//             order; fsync, close.
+//             any order; fsync, close.
 //   sync      fsync of the directory, then of the directories above it, so that names and the names of their
 //             folders survive a power cut.
 // What a failed fsync or close leaves behind is abandoned: removed, never synced again. Content is durable

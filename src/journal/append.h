@@ -2,8 +2,7 @@
 // The sole writer of slots (rule R3). Every record is decided on the exact prefix that it extends:
 //   1. read forward to the head; sync the journal: what the decision rests on is durable, whoever wrote it;
 //   2. re-read slot n-1 by name: absent or different means that the storage lost names underneath: fold
-//   again,
-//      once;
+//      again, once;
 //   3. decide on the prefix 0..n-1;
 //   4. create slot n; after every answer but "created" read n: another record means that somebody was first,
 //      go to 1;

@@ -52,11 +52,11 @@ class History {
 
   const std::vector<Attempt>& attempts() const { return attempts_; }  ///< journal order
   const Attempt* newest_attempt() const { return attempts_.empty() ? nullptr : &attempts_.back(); }
-  /// max + 1, and one more for each slot voided since, which may have been an OPEN (rule R13).
   /// Is the OPEN with this place and digest the newest one?
   bool is_newest(std::uint64_t slot, const Sha256& digest) const {
     return !attempts_.empty() && attempts_.back().slot == slot && attempts_.back().digest == digest;
   }
+  /// max + 1, and one more for each slot voided since, which may have been an OPEN (rule R13).
   std::uint32_t next_attempt() const;
 
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }  ///< journal order

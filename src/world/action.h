@@ -1,7 +1,6 @@
 #pragma once
 // Store calls as values: what a protocol asks for and what came of it. A protocol is a machine that takes an
-// Event and answers with Actions; the engine's driver (or the simulator's) executes them and posts the events
-// back.
+// Event and answers with Actions; a driver executes them, one after the other, and hands the events back.
 #include <cstdint>
 #include <memory>
 #include <optional>

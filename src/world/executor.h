@@ -26,8 +26,8 @@ class Executor {
   /// Blocks the caller until `is_done()` holds. `is_done` is called with no lock of ours held and must be
   /// safe to call from any thread (read atomics). Errors: late, stopped.
   virtual Result<> wait(const std::function<bool()>& is_done, const Deadline& by) = 0;
-  /// Waits, however long, for work that runs in our own lanes and ends by itself. It returns only once `is_done()` holds,
-  /// also while the process is being ended: what the work touches is the caller's.
+  /// Waits, however long, for work that runs in our own lanes and ends by itself. It returns only once
+  /// `is_done()` holds, also while the process is being ended: what the work touches is the caller's.
   virtual void join(const std::function<bool()>& is_done) {
     while (!is_done()) (void)wait(is_done, Deadline{Instant{Duration::max()}, {}});
   }
