@@ -26,9 +26,6 @@ Result<> print_json(const Json& json);
 /// One line for a person, on stderr; lost where nobody can read it.
 void say(std::string_view line);
 
-/// A double, or the text NaN, Infinity, -Infinity.
-Json json_number(double value);
-
 enum class Colour : std::uint8_t { plain, red, green, yellow, dim };
 /// Colours only where stdout is a terminal and NO_COLOR is not set.
 std::string painted(std::string_view text, Colour colour);

@@ -39,6 +39,7 @@ Json to_json(const DrillResult& result, const Flags& flags, const std::string& f
           {"deterministic", result.is_deterministic},
           {"first_difference", std::move(first)},
           {"not_attached", result.not_attached},
+          {"not_seeded", result.not_seeded},
           {"steps", result.steps},
           {"seed", parse_u64(flags.seed).value()},
           {"lives", std::move(lives)},

@@ -20,13 +20,13 @@ class Drill {
 
   Result<DrillResult> run() {
     UNBROKEN_TRY(const LifeEnd straight, undisturbed("straight"));
-    Comparison comparison(straight.steps);
-    out_.steps = comparison.last_step();
-    tell(fmt::format("undisturbed: {} steps in {}", comparison.step_count(),
-                     format_duration(straight.seconds)));
+    tell(
+        fmt::format("undisturbed: {} steps in {}", straight.steps.size(), format_duration(straight.seconds)));
     note_unattached(straight);
     UNBROKEN_TRY(const LifeEnd again, undisturbed("again"));
-    Comparison same(straight.steps);
+    out_.not_seeded = unseeded(straight.steps, again.steps);
+    Comparison comparison(straight.steps, out_.not_seeded), same = comparison;
+    out_.steps = comparison.last_step();
     same.add(1, again.steps);
     if (auto difference = same.first_difference(true)) {
       tell("undisturbed, again: something else");
@@ -142,8 +142,10 @@ class Drill {
                              : *said.began == 0 ? "from the start"
                                                 : fmt::format("from step {}", *said.began);
     const std::string to = life.steps.empty() ? "" : fmt::format(", completed {} steps", life.steps.size());
-    tell(fmt::format("life {}: {}{}, {}", number, from, to,
-                     said.killed.empty() ? said.ended : fmt::format("{} ({})", said.killed, said.ended)));
+    const std::string end = said.killed.empty()       ? said.ended
+                            : said.ended == "SIGKILL" ? said.killed
+                                                      : fmt::format("{} ({})", said.killed, said.ended);
+    tell(fmt::format("life {}: {}{}, {}", number, from, to, end));
   }
 
   const DrillOptions& options_;

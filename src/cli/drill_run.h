@@ -3,10 +3,10 @@
 // says of each step has to be the same.
 //
 // Everything happens below one folder: straight/, again/ and killed/, each with the run itself (run/), what
-// the tap heard
-// (*.tap.jsonl) and the command's output (*.out, *.err).
+// the tap heard (*.tap.jsonl) and the command's output (*.out, *.err).
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +38,7 @@ struct DrillResult {
   std::optional<Difference> difference;
   std::string failure;  ///< a life that ended as none may
   std::vector<std::string> not_attached;
+  std::set<std::string> not_seeded;  ///< global generators that are new in every process: not compared
   std::vector<Life> lives;
   bool is_ok() const { return is_deterministic && !difference && failure.empty(); }
 };

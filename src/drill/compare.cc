@@ -1,6 +1,8 @@
 #include "drill/compare.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 namespace unbroken {
 
@@ -8,30 +10,55 @@ namespace {
 
 using Texts = std::map<std::string, std::string>;
 
-/// The first name, in order, that the two do not have alike.
-std::optional<Difference> first_of(const Texts& straight, const Texts& other) {
+/// Calls `differs` for each name, in order, that the two do not have alike, until it gives true.
+template <class Differs>
+void each_difference(const Texts& straight, const Texts& other, Differs differs) {
+  static const std::string kNothing;
   auto a = straight.begin();
   auto b = other.begin();
   while (a != straight.end() || b != other.end()) {
-    if (b == other.end() || (a != straight.end() && a->first < b->first))
-      return Difference{0, a->first, a->second, {}};
-    if (a == straight.end() || b->first < a->first) return Difference{0, b->first, {}, b->second};
-    if (a->second != b->second) return Difference{0, a->first, a->second, b->second};
-    ++a;
-    ++b;
+    const bool has_a = a != straight.end() && (b == other.end() || a->first <= b->first);
+    const bool has_b = b != other.end() && (a == straight.end() || b->first <= a->first);
+    const std::string& name = has_a ? a->first : b->first;
+    const bool is_alike = has_a && has_b && a->second == b->second;
+    if (!is_alike && differs(name, has_a ? a->second : kNothing, has_b ? b->second : kNothing)) return;
+    if (has_a) ++a;
+    if (has_b) ++b;
   }
-  return std::nullopt;
 }
 
-std::optional<Difference> first_of(const TapStep& straight, const TapStep& other) {
-  if (auto found = first_of(straight.tensors, other.tensors)) return found;
-  if (auto found = first_of(straight.values, other.values)) return found;
-  return first_of(straight.metrics, other.metrics);
+bool is_global_generator(std::string_view name) {
+  return name.starts_with("rng.");
 }
 
 }  // namespace
 
-Comparison::Comparison(const std::vector<TapStep>& straight) {
+std::set<std::string> unseeded(const std::vector<TapStep>& straight, const std::vector<TapStep>& again) {
+  std::set<std::string> out;
+  for (std::size_t i = 0; i < std::min(straight.size(), again.size()); ++i)
+    for (const auto part : {&TapStep::tensors, &TapStep::values})
+      each_difference(straight[i].*part, again[i].*part, [&](const std::string& name, auto&...) {
+        if (is_global_generator(name)) out.insert(name);
+        return false;
+      });
+  return out;
+}
+
+std::optional<Difference> Comparison::first_of(const TapStep& straight, const TapStep& other) const {
+  std::optional<Difference> found;
+  for (const auto part : {&TapStep::tensors, &TapStep::values, &TapStep::metrics}) {
+    each_difference(straight.*part, other.*part,
+                    [&](const std::string& name, const std::string& a, const std::string& b) {
+                      if (!left_out_.contains(name)) found = Difference{0, name, a, b, 0};
+                      return found.has_value();
+                    });
+    if (found) break;
+  }
+  return found;
+}
+
+Comparison::Comparison(const std::vector<TapStep>& straight, std::set<std::string> left_out)
+    : left_out_(std::move(left_out)) {
   for (const TapStep& step : straight) steps_[step.step].push_back(step);
 }
 

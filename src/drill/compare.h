@@ -19,11 +19,15 @@ struct Difference {
   std::size_t life = 0;         ///< from 1; 0: no life has it
 };
 
+/// Global generators that two undisturbed runs do not have alike: nobody seeds them, so they are no part of
+/// what a training computes (were one used, something else would differ too).
+std::set<std::string> unseeded(const std::vector<TapStep>& straight, const std::vector<TapStep>& again);
+
 class Comparison {
  public:
-  explicit Comparison(const std::vector<TapStep>& straight);
+  /// `left_out`: names that are not compared.
+  explicit Comparison(const std::vector<TapStep>& straight, std::set<std::string> left_out = {});
   std::uint64_t last_step() const { return steps_.empty() ? 0 : steps_.rbegin()->first; }
-  std::size_t step_count() const { return steps_.size(); }
   /// What one life said; every step of it counts, also one that a later life repeated.
   void add(std::size_t life, const std::vector<TapStep>& steps);
   /// The earliest step that differs; within it tensors before values before metrics, each by name. `is_over`:
@@ -31,6 +35,9 @@ class Comparison {
   std::optional<Difference> first_difference(bool is_over) const;
 
  private:
+  std::optional<Difference> first_of(const TapStep& straight, const TapStep& other) const;
+
+  const std::set<std::string> left_out_;
   // A process with several runs says several things about one step.
   std::map<std::uint64_t, std::vector<TapStep>> steps_;
   std::set<std::uint64_t> seen_;

@@ -89,5 +89,22 @@ TEST(Comparison, SeveralRunsOfOneProcessSayTheirOwn) {
   EXPECT_TRUE(c.first_difference(true));
 }
 
+TEST(Comparison, AGeneratorThatNobodySeedsIsLeftOut) {
+  const auto with = [](const std::string& weight, const std::string& python, const std::string& torch) {
+    TapStep out = step(1, weight);
+    out.values["rng.python.words"] = python;
+    out.tensors["rng.torch.cpu"] = torch;
+    return out;
+  };
+  const std::set<std::string> found = unseeded({with("a", "p", "t")}, {with("a", "q", "t")});
+  EXPECT_EQ(found, std::set<std::string>{"rng.python.words"});
+  Comparison c({with("a", "p", "t")}, found);
+  c.add(1, {with("a", "other", "t")});
+  EXPECT_FALSE(c.first_difference(true));
+  c.add(2, {with("a", "other", "u")});
+  EXPECT_EQ(c.first_difference(true)->name, "rng.torch.cpu");
+  EXPECT_EQ(unseeded({with("a", "p", "t")}, {with("b", "p", "t")}), std::set<std::string>());
+}
+
 }  // namespace
 }  // namespace unbroken
