@@ -9,17 +9,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import program  # noqa: E402
 
 
-def pytest_collection_modifyitems(config, items):
-    missing = [path for path in (program.PROGRAM, program.MLP) if not path.exists()]
-    if missing:
-        raise pytest.UsageError(f"{missing[0]} is not there: run `./dev build`")
+@pytest.fixture(scope="session", autouse=True)
+def built():
+    for path in (program.PROGRAM, program.MLP):
+        assert path.exists(), f"{path} is not there: run `./dev build`"
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     """A finished run of 12 steps that saved every 4th; nobody writes here."""
     directory = tmp_path_factory.mktemp("trained") / "run"
-    program.train(directory, 12, 4)
+    program.train(directory, 12, 4, code=program.SAVING)
     return directory
 
 

@@ -32,6 +32,9 @@ with unbroken.Run(directory, every=every) as run:
         time.sleep(delay_s)
 """
 
+#: the same, with every save waited for, so that each is there
+SAVING = TRAIN.replace("time.sleep(delay_s)", "(step + 1) % every or run.save()")
+
 
 def start(command, *, env=None, **more):
     """A process with captured output."""

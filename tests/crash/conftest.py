@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 import program  # noqa: E402
 
 
-def pytest_collection_modifyitems(config, items):
-    if not program.PROGRAM.exists():
-        raise pytest.UsageError(f"{program.PROGRAM} is not there: run `./dev build`")
+@pytest.fixture(scope="session", autouse=True)
+def built():
+    for path in (program.PROGRAM,):
+        assert path.exists(), f"{path} is not there: run `./dev build`"
