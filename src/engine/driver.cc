@@ -1,8 +1,11 @@
 #include "engine/driver.h"
 
-#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "engine/bulk.h"
+#include "world/parallel.h"
 
 namespace unbroken {
 
@@ -72,16 +75,29 @@ Event execute(const Seams& seams, const Action& action, const Deadline& by) {
   return std::visit(Execute(seams, by), action);
 }
 
+namespace {
+
+/// Actions that were asked for together, several at once.
+std::vector<Event> execute_all(const Seams& seams, const std::vector<Action>& actions, const Deadline& by) {
+  std::vector<std::optional<Event>> answers(actions.size());
+  (void)parallel_for(seams.executor, Lane::io, actions.size(), [&](std::size_t i) -> Result<> {
+    answers[i] = execute(seams, actions[i], by);
+    return Done{};  // a failure is an event like any other
+  });
+  std::vector<Event> events;
+  for (std::optional<Event>& answer : answers) events.push_back(std::move(*answer));
+  return events;
+}
+
+}  // namespace
+
 void drive(const Seams& seams, Machine& machine, const Deadline& by) {
-  std::deque<Action> todo;
-  const auto add = [&](std::vector<Action> actions) {
-    for (Action& action : actions) todo.push_back(std::move(action));
-  };
-  add(machine.start());
+  std::vector<Action> todo = machine.start();
   while (!todo.empty() && !machine.is_over()) {
-    const Action action = std::move(todo.front());
-    todo.pop_front();
-    add(machine.on(execute(seams, action, by)));
+    std::vector<Action> next;
+    for (const Event& event : execute_all(seams, std::exchange(todo, {}), by))
+      for (Action& action : machine.on(event)) next.push_back(std::move(action));
+    todo = std::move(next);
   }
 }
 

@@ -8,7 +8,8 @@ namespace unbroken {
 /// One action, now. Failures come back as ActionFailed.
 Event execute(const Seams& seams, const Action& action, const Deadline& by);
 
-/// Runs the machine until it is over. Past the deadline every further action fails as late, so it ends.
+/// Runs the machine until it is over. What it asks for together is done together; it hears the answers in its
+/// order. Past the deadline every further action fails as late, so it ends.
 void drive(const Seams& seams, Machine& machine, const Deadline& by);
 
 /// drive(), then take().
