@@ -29,3 +29,9 @@ def copied(trained, tmp_path):
     directory = tmp_path / "run"
     shutil.copytree(trained, directory)
     return directory
+
+
+@pytest.fixture
+def in_memory():
+    with program.memory_folder() as folder:
+        yield folder

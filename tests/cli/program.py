@@ -1,9 +1,11 @@
 """The program and small trainings, as processes; for the tests here and in tests/crash."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +79,14 @@ def train(*arguments, code=TRAIN, env=None, status=0):
     got, out, err = run(python(code, *arguments), env=env)
     assert got == status, f"{got}\n{out}\n{err}"
     return err
+
+
+@contextlib.contextmanager
+def memory_folder():
+    """A folder where a sync costs nothing, for tests that kill processes and lose no power; else a usual one."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="unbroken-test-", dir=base) as folder:
+        yield Path(folder)
 
 
 def journal_files(directory):

@@ -12,3 +12,9 @@ import program  # noqa: E402
 def built():
     for path in (program.PROGRAM,):
         assert path.exists(), f"{path} is not there: run `./dev build`"
+
+
+@pytest.fixture
+def in_memory():
+    with program.memory_folder() as folder:
+        yield folder

@@ -84,11 +84,11 @@ def expected(tmp_path_factory):
     return digest
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_kills_of_a_saving_run(seed, tmp_path, expected):
+@pytest.mark.parametrize("seed, where", [(0, "tmp_path"), (1, "in_memory"), (2, "in_memory"), (3, "in_memory")])
+def test_random_kills_of_a_saving_run(seed, where, request, expected):
     """25 kills each, 100 in all. The oracle stands outside: what the child said before it died."""
     chance = random.Random(seed)
-    directory, steps, kills = tmp_path / "run", 100_000, 25
+    directory, steps, kills = request.getfixturevalue(where) / "run", 100_000, 25
     newest_ack, resumed_above_0 = 0, 0
     for kill in range(kills):
         life = Life(directory, steps)
@@ -115,9 +115,9 @@ def test_random_kills_of_a_saving_run(seed, tmp_path, expected):
     assert program.unbroken("verify", directory)[0] == 0
 
 
-def points_of(tmp_path, directory, steps):
+def points_of(directory, steps):
     """Names of points with how often an undisturbed life passes each."""
-    log = tmp_path / "points"
+    log = directory.with_suffix(".points")
     status, err = Life(directory, steps, env={"UNBROKEN_POINT_LOG": str(log)}).finish()
     assert status == 0, err
     passes = {}
@@ -126,21 +126,21 @@ def points_of(tmp_path, directory, steps):
     return passes
 
 
-def test_a_kill_at_every_named_point(tmp_path, expected):
+def test_a_kill_at_every_named_point(in_memory, expected):
     """Each point that a fresh life or a resumed one passes: the first time, and one time in the middle."""
     steps = 12
     want = expected(steps)
-    fresh = points_of(tmp_path / "a", tmp_path / "a/run", steps) if (tmp_path / "a").mkdir() is None else {}
-    begun = tmp_path / "begun"  # a run that stands at step 6
+    fresh = points_of(in_memory / "a", steps)
+    begun = in_memory / "begun"  # a run that stands at step 6
     assert undisturbed(begun, 6)
-    shutil.copytree(begun, tmp_path / "b/run")
-    resumed = points_of(tmp_path / "b", tmp_path / "b/run", steps)
+    shutil.copytree(begun, in_memory / "b")
+    resumed = points_of(in_memory / "b", steps)
     cases = {(None, name, pass_) for name, count in fresh.items() for pass_ in {1, count // 2 + 1}}
     cases |= {(begun, name, 1) for name in resumed if name not in fresh or name.startswith(("open.", "collect."))}
     assert len(fresh) >= 15 and "open.loaded" in resumed
     named = set()
     for source, name, pass_ in sorted(cases, key=str):
-        directory = tmp_path / "killed"
+        directory = in_memory / "killed"
         shutil.rmtree(directory, ignore_errors=True)
         if source:
             shutil.copytree(source, directory)
