@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/ids.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -22,6 +24,18 @@ TEST(SaveId, RefusesWhatItDoesNotPrint) {
     EXPECT_TRUE(SaveId::from_name(text).is(Code::bad_argument)) << text;
   for (const char* text : {"step-1200.a0003.t0", "step-000000001200.a3.t0", "step-000000001200.a0003", "x"})
     EXPECT_TRUE(SaveId::from_folder(text).is(Code::bad_argument)) << text;
+}
+
+TEST(Json, WritesEveryDoubleAndReadsItBack) {
+  for (const double value : {0.1, -0.0, 1e308, HUGE_VAL, -HUGE_VAL}) {
+    const auto back = number_from_json(json_number(value));
+    ASSERT_TRUE(back.ok()) << value;
+    EXPECT_EQ(back.value(), value);
+  }
+  EXPECT_EQ(json_number(std::nan("")), "NaN");
+  EXPECT_TRUE(std::isnan(number_from_json("NaN").value()));
+  for (const Json& other : {Json("nan"), Json("1"), Json(), Json(true)})
+    EXPECT_TRUE(number_from_json(other).is(Code::corrupt)) << other;
 }
 
 TEST(Json, RefusesRepeatedKeysDepthAndJunk) {

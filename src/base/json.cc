@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include <cmath>
 #include <vector>
 
 namespace unbroken {
@@ -111,6 +111,20 @@ Result<std::string> canonical_json(const Json& value) {
   } catch (const Json::exception& e) {
     return Error(Code::bad_argument, e.what());
   }
+}
+
+Json json_number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+Result<double> number_from_json(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "NaN") return std::nan("");
+  if (value == "Infinity") return HUGE_VAL;
+  if (value == "-Infinity") return -HUGE_VAL;
+  return Error(Code::corrupt, "not a number, nor NaN, Infinity or -Infinity");
 }
 
 void add_seal(std::string& canonical) {

@@ -29,6 +29,11 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 /// The canonical form. bad_argument where a string is not UTF-8.
 Result<std::string> canonical_json(const Json& value);
 
+/// A double: a number, or the text NaN, Infinity or -Infinity, for which JSON has no numbers.
+Json json_number(double value);
+/// Errors: corrupt.
+Result<double> number_from_json(const Json& value);
+
 /// Canonical text, newline, "sha256:" and the hex of the text's SHA-256, newline.
 Result<std::string> seal(const Json& value);
 /// Closes a text that is canonical already.

@@ -54,12 +54,6 @@ std::string explain_text(const CadencePlan& plan, const Cadence::Range& mtti_ci9
   return text;
 }
 
-Json json_number(double value) {
-  if (std::isfinite(value)) return value;
-  if (std::isnan(value)) return "NaN";
-  return value > 0 ? "Infinity" : "-Infinity";
-}
-
 Json explain_json(const CadencePlan& plan, const Cadence::Range& mtti_ci95) {
   return {{"interval_s", json_number(plan.interval_s)},
           {"stall_s", json_number(plan.stall_s)},

@@ -16,7 +16,4 @@ std::string explain_text(const CadencePlan& plan, const Cadence::Range& mtti_ci9
 /// The keys of `unbroken explain --json`; infinities as the string "Infinity".
 Json explain_json(const CadencePlan& plan, const Cadence::Range& mtti_ci95);
 
-/// A number as JSON; NaN and the infinities as the strings NaN, Infinity, -Infinity.
-Json json_number(double value);
-
 }  // namespace unbroken

@@ -1,7 +1,6 @@
 #include "engine/engine.h"
 
 #include <bit>
-#include <cmath>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -13,12 +12,6 @@ namespace unbroken {
 namespace {
 
 constexpr unsigned kArenaSlots = 2;  // one being filled while one is written
-
-Json metric_to_json(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
 
 }  // namespace
 
@@ -47,7 +40,7 @@ Result<> Engine::boundary(std::uint64_t step, const Metrics& metrics) {
   UNBROKEN_CHECK(is_open());
   UNBROKEN_POINT("step.boundary");
   Json line = {{"step", step}, {"attempt", opened().attempt}};
-  for (const auto& [name, value] : metrics) line[name] = metric_to_json(value);
+  for (const auto& [name, value] : metrics) line[name] = json_number(value);
   UNBROKEN_TRY(std::string text, canonical_json(line));
   background_->add_metrics(std::move(text));
   if (auto fence = status_->fence()) return std::move(*fence);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "format/features.h"
 #include "format/members.h"
 
@@ -17,21 +15,6 @@ constexpr std::size_t kTextBytesMax = 16384;      ///< of one provenance value
 constexpr std::size_t kDetailBytesMax = 1 << 16;  ///< of details
 constexpr std::size_t kDetailDepthMax = 16;
 constexpr std::size_t kRowMembers = 7;
-
-// A number; JSON has none for the other three.
-Json metric_to_json(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-
-Result<double> metric_from_json(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "NaN") return std::nan("");
-  if (value == "Infinity") return HUGE_VAL;
-  if (value == "-Infinity") return -HUGE_VAL;
-  return Error(Code::corrupt, "manifest: a metric is not a number");
-}
 
 /// What the receipts do not share, in columns: at many writers this is most of the manifest.
 Json row_of(const Receipt& r) {
@@ -107,7 +90,7 @@ Result<SealedManifest> encode_manifest(const Manifest& m) {
   Json rows = Json::array();
   for (const Receipt& receipt : m.receipts) rows.push_back(row_of(receipt));
   Json metrics = Json::object();
-  for (const auto& [name, value] : m.metrics) metrics[name] = metric_to_json(value);
+  for (const auto& [name, value] : m.metrics) metrics[name] = json_number(value);
   Json out{{"save", m.save.name()},       {"world", m.world},
            {"open", member_of(m.open)},   {"resume", member_of(m.resume)},
            {"receipts", std::move(rows)}, {"provenance", Json(m.provenance)},
@@ -152,7 +135,9 @@ Result<Manifest> decode_manifest(std::string_view text, const Sha256& expected) 
     m.provenance[key] = entry.get<std::string>();
   }
   for (const auto& [key, entry] : metrics.items()) {
-    UNBROKEN_TRY(m.metrics[key], metric_from_json(entry));
+    auto number = number_from_json(entry);
+    if (!number.ok()) return std::move(number).error().with("manifest: a metric");
+    m.metrics[key] = number.value();
   }
   UNBROKEN_DO(check_caps(m));
   return m;

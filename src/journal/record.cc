@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 namespace unbroken {
 
 namespace {
@@ -36,21 +34,6 @@ std::string shown(const std::string& text, std::size_t bytes_max) {
   return out;
 }
 
-// A metric is a number; JSON has none for the other three.
-Json metric_to_json(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-
-Result<double> metric_from_json(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "NaN") return std::nan("");
-  if (value == "Infinity") return HUGE_VAL;
-  if (value == "-Infinity") return -HUGE_VAL;
-  return Error(Code::corrupt, "a metric is not a number");
-}
-
 Json owner_to_json(const Owner& owner) {
   return {{"job", shown(owner.job, kNameBytes)},
           {"host", shown(owner.host, kNameBytes)},
@@ -64,7 +47,7 @@ Json owner_to_json(const Owner& owner) {
 
 Json metrics_to_json(const std::map<std::string, double>& metrics) {
   Json out = Json::object();
-  for (const auto& [name, value] : metrics) out[name] = metric_to_json(value);
+  for (const auto& [name, value] : metrics) out[name] = json_number(value);
   return out;
 }
 
@@ -191,7 +174,9 @@ Result<Fact> commit_from(const Json& body) {
   UNBROKEN_DO(f.end());
   UNBROKEN_TRY(c.save, save_of(body));
   for (const auto& [name, value] : metrics.items()) {
-    UNBROKEN_TRY(c.metrics[name], metric_from_json(value));
+    auto number = number_from_json(value);
+    if (!number.ok()) return std::move(number).error().with("COMMIT: a metric");
+    c.metrics[name] = number.value();
   }
   return Fact(std::move(c));
 }
@@ -344,7 +329,7 @@ Result<DecodedRecord> decode_record(std::string_view bytes) {
 std::size_t keep_metrics_that_fit(Commit& commit) {
   std::size_t bytes = 2, dropped = 0;
   for (auto it = commit.metrics.begin(); it != commit.metrics.end();) {
-    const Json entry = {{it->first, metric_to_json(it->second)}};
+    const Json entry = {{it->first, json_number(it->second)}};
     const auto text = canonical_json(entry);
     const bool is_kept = text.ok() && bytes + text.value().size() <= kMetricsBytes;
     if (is_kept) bytes += text.value().size();
