@@ -8,6 +8,7 @@ undisturbed run beside that of the one that was killed.
 
 import importlib.util
 import json
+import os
 import shutil
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "build/bin/unbroken"
+PROGRAM = Path(os.environ.get("UNBROKEN_PROGRAM", ROOT / "build/bin/unbroken"))
 STEPS, KILLS = 150, 6
 
 
@@ -24,7 +25,7 @@ def trainer(folder, *options):
     """The command to drill: the transformer, or the C++ network where there is no PyTorch."""
     if importlib.util.find_spec("torch"):
         return [sys.executable, ROOT / "examples/gpt.py", "--dir", folder / "never-used", *options]
-    return [ROOT / "build/bin/mlp", folder / "never-used", *options]
+    return [PROGRAM.parent / "mlp", folder / "never-used", *options]
 
 
 def drill(folder, kills, command):
@@ -51,17 +52,19 @@ def losses(tap):
 
 
 def side_by_side(folder):
+    """Every tenth step, and the first one of each life."""
     straight = losses(folder / "straight/life.tap.jsonl")
-    lives = [losses(tap) for tap in sorted((folder / "killed").glob("life-*.tap.jsonl"))]
+    lives = {int(tap.name[5:8]): losses(tap) for tap in sorted((folder / "killed").glob("life-*.tap.jsonl"))}
+    begins = {min(life) for life in lives.values() if life}
     print(f"\n{'step':>6} {'undisturbed':>14} {'killed':>14}")
     for step in sorted(straight):
-        said = [(number, life[step]) for number, life in enumerate(lives, 1) if step in life]
-        is_seam = len(said) > 1 or any(step == min(life) for life in lives if life)
-        if step % 10 and not is_seam and step != 1:
+        if step % 10 and step not in begins:
             continue
-        for number, loss in said:
-            mark = "" if loss == straight[step] else "  DIFFERENT"
-            print(f"{step:>6} {straight[step]:>14.9f} {loss:>14.9f}  life {number}{mark}")
+        said = {number: life[step] for number, life in lives.items() if step in life}
+        loss = next((value for value in said.values() if value != straight[step]), straight[step])
+        mark = "" if loss == straight[step] else "  DIFFERENT"
+        who = "life" if len(said) == 1 else "lives"
+        print(f"{step:>6} {straight[step]:>14.9f} {loss:>14.9f}  {who} {', '.join(map(str, said))}{mark}")
     print()
 
 
@@ -81,7 +84,7 @@ def main():
             print(f"the first one: {said['first_difference']}")
 
         forgotten = "optimizer" if is_torch else "adam"
-        print(f"\nNow the same training forgets to attach its optimizer ({forgotten}).")
+        print("\nNow the same training forgets to attach its optimizer.")
         sabotaged = drill(folder / "sabotaged", 1, trainer(folder, "--steps", "40", "--forget", forgotten))
         first = sabotaged["first_difference"]
         if first:

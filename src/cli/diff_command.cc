@@ -1,3 +1,4 @@
+// `unbroken diff`: two checkpoints of a run, name by name; tensors by digest, so no shard is read.
 #include <fmt/format.h>
 
 #include <map>

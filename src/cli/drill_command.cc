@@ -1,3 +1,4 @@
+// `unbroken drill`: flags in, verdict out; cli/drill_run.h holds the drill.
 #include <fmt/format.h>
 
 #include <algorithm>

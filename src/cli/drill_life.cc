@@ -19,6 +19,7 @@ namespace unbroken {
 namespace {
 
 constexpr Duration kPoll = std::chrono::milliseconds(2);
+constexpr Duration kLook = std::chrono::milliseconds(20);    // between two looks at the run's journal
 constexpr Duration kFrozen = std::chrono::milliseconds(50);  // a stopped life stays so, then it is killed
 constexpr Duration kTermLimit = std::chrono::minutes(10);    // a step and a save fit in here
 
@@ -98,7 +99,9 @@ class Watch {
       return false;
     }
     // Where nothing is committed yet the next life would prove nothing.
-    has_checkpoint_ = has_checkpoint_ || state_of_run(files_.run).newest_step.has_value();
+    if (has_checkpoint_ || now < look_again_at_) return has_checkpoint_;
+    look_again_at_ = now + kLook;
+    has_checkpoint_ = state_of_run(files_.run).newest_step.has_value();
     return has_checkpoint_;
   }
 
@@ -124,7 +127,7 @@ class Watch {
   FileTail tap_, points_;
   const Instant began_ = clock_.now();
   std::optional<Instant> first_step_at_;
-  Instant finish_off_at_{};
+  Instant finish_off_at_{}, look_again_at_{};
   std::uint64_t newest_ = 0;
   std::map<std::string, std::uint64_t> passes_;
   bool has_checkpoint_ = false;

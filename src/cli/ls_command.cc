@@ -1,3 +1,4 @@
+// `unbroken ls`: what the journal says of each checkpoint; no object of a checkpoint is read.
 #include <fmt/format.h>
 
 #include <vector>

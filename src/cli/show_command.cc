@@ -1,3 +1,4 @@
+// `unbroken show`: one checkpoint as its index and manifest describe it; the shard itself is not read.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// `unbroken verify`: reads every byte back, from the journal down, and names what is damaged. It repairs
+// nothing.
 #include <fmt/format.h>
 
 #include "base/text.h"

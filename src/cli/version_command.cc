@@ -1,3 +1,4 @@
+// `unbroken version`.
 #include <fmt/format.h>
 
 #include "cli/command.h"

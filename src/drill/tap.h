@@ -1,6 +1,6 @@
 #pragma once
 // What a watched run said about its steps: one line for each completed step, with the bits of the metrics,
-// the digest of every tensor, and the rest of the state. docs/reference has the line's keys.
+// the digest of every tensor, and the rest of the state. docs/reference/program.md has the keys.
 #include <cstdint>
 #include <map>
 #include <string>

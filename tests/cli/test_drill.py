@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -243,7 +244,6 @@ def test_ctrl_c_ends_the_command_too(tmp_path):
 
 def test_the_transformer_continues_bit_for_bit(tmp_path):
     pytest.importorskip("torch")
-    command = python(f"import runpy, sys; sys.argv[1:] = sys.argv[1:]; runpy.run_path({str(ROOT / 'examples/gpt.py')!r}, run_name='__main__')",
-                     "--dir", tmp_path / "real", "--steps", "20", "--every", "5")  # fmt: skip
+    command = [sys.executable, ROOT / "examples/gpt.py", "--dir", tmp_path / "real", "--steps", "20", "--every", "5"]
     passes(tmp_path, command, "--kills", "2", kills=2, steps=20)
     assert not os.path.exists(tmp_path / "real")
