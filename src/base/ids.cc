@@ -28,6 +28,7 @@ Result<SaveId> SaveId::from_name(std::string_view text) {
     if (!try_index.ok()) return bad();
     id.try_index = static_cast<std::uint32_t>(try_index.value());
   }
+  if (id.name() != text) return bad();  // one name for one save
   return id;
 }
 

@@ -36,6 +36,11 @@ std::string list_of_good(const History& history, std::size_t count_max) {
 
 namespace {
 
+Error missing(const std::string& name, const History& history) {
+  return Error(Code::not_found,
+               fmt::format("there is no checkpoint {}; there are: {}", name, list_of_good(history)));
+}
+
 Result<const Checkpoint*> usable(const Checkpoint* c, const History& history) {
   if (c->is_intended)
     return Error(Code::not_found, fmt::format("checkpoint {} was removed by retention; there are: {}",
@@ -47,32 +52,50 @@ Result<const Checkpoint*> usable(const Checkpoint* c, const History& history) {
   return c;
 }
 
+Result<const Checkpoint*> choose_newest(const History& history) {
+  if (const Checkpoint* newest = history.newest()) return newest;
+  const std::string others = list_of_good(history);
+  return Error(Code::not_found, others == "none" ? "there is no checkpoint that can be loaded"
+                                                 : "there is no checkpoint on the current lineage that can "
+                                                   "be loaded; name one of another: " +
+                                                       others);
+}
+
+Result<const Checkpoint*> choose_step(const History& history, std::uint64_t step) {
+  for (const Checkpoint* c : history.lineage())
+    if (c->commit.save.step == step && !c->is_intended) return usable(c, history);
+  std::vector<const Checkpoint*> left;
+  const Checkpoint* removed = nullptr;
+  for (const Checkpoint& c : history.checkpoints()) {
+    if (c.commit.save.step != step) continue;
+    if (c.is_intended) {
+      removed = &c;
+    } else {
+      left.push_back(&c);
+    }
+  }
+  if (left.size() == 1) return usable(left.front(), history);
+  if (left.empty() && removed != nullptr) return usable(removed, history);
+  if (left.empty()) return missing(fmt::format("{}", step), history);
+  std::string names;
+  for (const Checkpoint* c : left) names += (names.empty() ? "" : ", ") + c->commit.save.name();
+  return Error(Code::bad_argument, fmt::format("step {} is ambiguous: {}", step, names));
+}
+
 }  // namespace
 
 Result<const Checkpoint*> choose(const History& history, const At& at) {
-  if (at.kind == At::Kind::newest) {
-    if (const Checkpoint* newest = history.newest()) return newest;
-    return Error(Code::not_found, "there is no checkpoint that can be loaded");
+  switch (at.kind) {
+    case At::Kind::newest:
+      return choose_newest(history);
+    case At::Kind::step:
+      return choose_step(history, at.step);
+    case At::Kind::save:
+      break;
   }
-  const auto missing = [&](const std::string& name) {
-    return Error(Code::not_found,
-                 fmt::format("there is no checkpoint {}; there are: {}", name, list_of_good(history)));
-  };
-  if (at.kind == At::Kind::save) {
-    const Checkpoint* c = history.find(at.save);
-    if (c == nullptr) return missing(at.save.name());
-    return usable(c, history);
-  }
-  for (const Checkpoint* c : history.lineage())
-    if (c->commit.save.step == at.step) return usable(c, history);
-  std::vector<const Checkpoint*> others;
-  for (const Checkpoint& c : history.checkpoints())
-    if (c.commit.save.step == at.step && !c.is_intended) others.push_back(&c);
-  if (others.empty()) return missing(fmt::format("{}", at.step));
-  if (others.size() == 1) return usable(others.front(), history);
-  std::string names;
-  for (const Checkpoint* c : others) names += (names.empty() ? "" : ", ") + c->commit.save.name();
-  return Error(Code::bad_argument, fmt::format("step {} is ambiguous: {}", at.step, names));
+  const Checkpoint* c = history.find(at.save);
+  if (c == nullptr) return missing(at.save.name(), history);
+  return usable(c, history);
 }
 
 }  // namespace unbroken

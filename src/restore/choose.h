@@ -19,9 +19,11 @@ struct At {
 /// Errors: bad_argument.
 Result<At> parse_at(std::string_view text);
 
-/// A number means the one on the current lineage; where there is none there, the only one of that step.
-/// Errors: not_found, naming what there is; bad_argument (an ambiguous number, naming the candidates);
-/// corrupt (it is quarantined and was named).
+/// A number means the one on the current lineage; where there is none there (any more), the only one of that
+/// step.
+/// Errors:  not_found, naming what there is; bad_argument (an ambiguous number, naming the candidates);
+///          corrupt (it is quarantined and was named).
+/// Owns:    nothing: what it returns lies in `history`.
 Result<const Checkpoint*> choose(const History& history, const At& at);
 
 /// "1200.a3, 1100.a3": what can be loaded, newest first, at most `count_max` names.

@@ -1,19 +1,37 @@
 #include "restore/decide.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 namespace unbroken {
+
+namespace {
+
+/// Has the newest attempt come to nothing because what it resumes from is damaged?
+bool is_in_vain(const History& history) {
+  const auto resume = history.protected_resume();
+  return resume && history.find(*resume)->is_quarantined();
+}
+
+bool is_nothing_left(const History& history) {
+  const auto& all = history.checkpoints();
+  return std::none_of(all.begin(), all.end(), [](const Checkpoint& c) { return c.is_good(); });
+}
+
+}  // namespace
 
 Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed) {
   Resume resume;
   resume.at = at;
   const Attempt* newest = history.newest_attempt();
   if (newest != nullptr) resume.newest_open = newest->slot;
-  resume.was_carried_out = at.kind != At::Kind::newest && newest != nullptr && newest->open.asked == at.text;
+  resume.was_carried_out = at.kind != At::Kind::newest && newest != nullptr &&
+                           newest->open.asked == at.text && !is_in_vain(history);
   const At effective = resume.was_carried_out ? At{} : at;
-  const bool is_newest = effective.kind == At::Kind::newest;
-  if (history.checkpoints().empty() && is_newest) return resume;
+  if (history.checkpoints().empty() && effective.kind == At::Kind::newest) return resume;
   auto chosen = choose(history, effective);
-  if (!chosen.ok() && !(is_newest && is_fresh_allowed && chosen.is(Code::not_found)))
-    return std::move(chosen).error();
+  if (!chosen.ok() && !(is_fresh_allowed && is_nothing_left(history))) return std::move(chosen).error();
   if (chosen.ok()) resume.save = chosen.value()->commit.save;
   return resume;
 }
@@ -53,6 +71,16 @@ Decide quarantine_decision(Quarantine quarantine) {
     if (c == nullptr || c->is_intended || c->is_quarantined()) return Decision(Stand{});
     return Decision(Fact(quarantine));
   };
+}
+
+Quarantine quarantine_of(const SaveId& save, const Damage& worst, std::string host, Nonce life) {
+  return {.save = save,
+          .tier = std::string(kRunTier),
+          .object = worst.object,
+          .expected = "whole",
+          .seen = fmt::format("at byte {}: {}", worst.offset, worst.what),
+          .host = std::move(host),
+          .life = life};
 }
 
 Decide policy_decision(OpenRef mine, Policy policy) {

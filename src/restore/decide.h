@@ -2,8 +2,10 @@
 // What may be appended about reading: OPEN, VERIFIED, QUARANTINE, each decided on the exact prefix it
 // extends.
 #include <optional>
+#include <string>
 
 #include "format/receipt.h"
+#include "format/verify.h"
 #include "journal/append.h"
 #include "restore/choose.h"
 
@@ -18,8 +20,10 @@ struct Resume {
 };
 
 /// What `at` means on this prefix. A choice other than newest is carried out once: after that the newest of
-/// the lineage that it opened counts. A fresh start needs a prefix without commits, or `is_fresh_allowed` and
-/// nothing left that can be loaded. Errors: not_found, corrupt, bad_argument as choose().
+/// the lineage that it opened counts, unless the choice turned out damaged before anything was saved. A fresh
+/// start needs a prefix without commits, or `is_fresh_allowed` and no checkpoint on any lineage that can be
+/// loaded; then it counts as carried out too.
+/// Errors: not_found, corrupt, bad_argument as choose().
 Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed);
 
 /// Appends OPEN if, on the prefix, `at` still means `resume.save`; else stands down, and the caller looks
@@ -30,6 +34,8 @@ Decide genesis_decision(Genesis genesis);
 /// Refused where INTENT stands in the prefix (rule R6) or where it says what is known.
 Decide verified_decision(Verified verified);
 Decide quarantine_decision(Quarantine quarantine);
+/// The fact for the worst of what was found. Texts that are too long for a record are cut there.
+Quarantine quarantine_of(const SaveId& save, const Damage& worst, std::string host, Nonce life);
 /// Appends POLICY where another one is in force.
 Decide policy_decision(OpenRef mine, Policy policy);
 

@@ -1,5 +1,7 @@
 #include "restore/read_save.h"
 
+#include <map>
+
 #include "base/check.h"
 #include "format/keys.h"
 #include "format/sums.h"
@@ -19,19 +21,22 @@ struct ReadSave::Impl {
     error = std::move(why);
     return over();
   }
+  void add(Damage damage) {
+    if (const auto it = unreadable.find(damage.object); it != unreadable.end()) damage.what = it->second;
+    found.damage.push_back(std::move(damage));
+  }
   std::string manifest_name() const { return manifest_key(commit.save, commit.manifest); }
 
   /// The manifest vouches for the rest; without it nothing else can be believed.
   std::vector<Action> on_manifest(const std::optional<std::string>& bytes) {
     if (!bytes) {
-      found.damage.push_back({manifest_name(), 0, "missing"});
+      add({manifest_name(), 0, "missing"});
       return over();
     }
     auto decoded = decode_manifest(*bytes, commit.manifest);
     if (decoded.is(Code::unsupported)) return fail(std::move(decoded).error().with(manifest_name()));
     if (!decoded.ok() || bytes->size() != commit.manifest_bytes) {
-      found.damage.push_back(
-          {manifest_name(), 0,
+      add({manifest_name(), 0,
            decoded.ok() ? "is not as long as the COMMIT record says" : decoded.error().what()});
       return over();
     }
@@ -44,11 +49,23 @@ struct ReadSave::Impl {
   }
 
   const Receipt& receipt() const { return manifest.receipts.front(); }
+  std::uint64_t chunk_bytes() const { return index ? index->chunk_bytes : kChunkBytes; }
+  std::uint64_t sums_bytes_max() const {
+    return Xxh128::kBytes * (chunk_count(receipt().shard_bytes, chunk_bytes()) + 1);
+  }
+
+  std::vector<Action> on_index(std::optional<std::string> text) {
+    index_text = std::move(text);
+    if (index_text)
+      if (auto opened = open_index(receipt(), *index_text); opened.ok()) index = std::move(opened).value();
+    state = State::sums;
+    return {GetObject{sums_key(commit.save, 0, receipt().nonce), sums_bytes_max()}};
+  }
 
   std::vector<Action> after_sums() {
     if (depth == Depth::description) return conclude();
     state = State::shard;
-    return {HashObject{shard_key(commit.save, 0, receipt().nonce), kChunkBytes}};
+    return {HashObject{shard_key(commit.save, 0, receipt().nonce), chunk_bytes()}};
   }
 
   std::vector<Action> conclude() {
@@ -63,17 +80,11 @@ struct ReadSave::Impl {
     for (Damage& d : damage.value()) {
       // Not looked at is not missing.
       if (depth == Depth::description && d.object == shard_name) continue;
-      found.damage.push_back(std::move(d));
+      add(std::move(d));
     }
-    if (index_text && sums_text) {
-      auto index = open_index(receipt(), *index_text);
-      if (index.ok()) {
-        auto chunks = open_sums(receipt(), index.value(), *sums_text);
-        if (chunks.ok())
-          found.state =
-              SavedState{commit, manifest, std::move(index).value(), std::move(chunks).value(), shard_name};
-      }
-    }
+    if (!index || !sums_text) return over();
+    if (auto chunks = open_sums(receipt(), *index, *sums_text); chunks.ok())
+      found.state = SavedState{commit, manifest, std::move(*index), std::move(chunks).value(), shard_name};
     return over();
   }
 
@@ -82,7 +93,9 @@ struct ReadSave::Impl {
   State state = State::manifest;
   Manifest manifest;
   std::optional<std::string> receipt_text, index_text, sums_text;
+  std::optional<Index> index;
   std::optional<ShardEvidence> shard;
+  std::map<std::string, std::string> unreadable;  // key -> what is wrong with it as a whole
   Found found;
   std::optional<Error> error;
 };
@@ -97,16 +110,18 @@ std::vector<Action> ReadSave::start() {
 std::vector<Action> ReadSave::on(const Event& event) {
   using State = Impl::State;
   Impl& me = *impl_;
-  // An object that is longer than any of its kind is damage; one that is not there too; everything else that
-  // went wrong says nothing about the bytes.
+  // An object that is longer than any of its kind, or that ends while it is read, is damage; one that is not
+  // there too; everything else that went wrong says nothing about the bytes.
   std::optional<std::string> text;
-  bool is_too_long = false;
+  bool is_unreadable = false;
   if (const auto* failed = std::get_if<ActionFailed>(&event)) {
-    is_too_long = failed->error.code() == Code::corrupt;
+    is_unreadable = failed->error.code() == Code::corrupt;
     const bool is_missing = failed->error.code() == Code::not_found;
-    if (!is_too_long && !is_missing) return me.fail(Error(failed->error).with(failed->key));
-    if (is_too_long && me.state != State::shard)
+    if (!is_unreadable && !is_missing) return me.fail(Error(failed->error).with(failed->key));
+    if (is_unreadable) {
+      me.unreadable[failed->key] = failed->error.what();
       text = std::string();  // an object of no content fits no digest
+    }
   } else if (const auto* got = std::get_if<GotObject>(&event)) {
     text = got->bytes;
     if (text) me.found.bytes_read += text->size();
@@ -119,10 +134,7 @@ std::vector<Action> ReadSave::on(const Event& event) {
       me.state = State::index;
       return {GetObject{index_key(me.commit.save, 0, me.receipt().nonce), kIndexBytesMax}};
     case State::index:
-      me.index_text = std::move(text);
-      me.state = State::sums;
-      return {GetObject{sums_key(me.commit.save, 0, me.receipt().nonce),
-                        Xxh128::kBytes * (chunk_count(me.receipt().shard_bytes, kChunkBytes) + 1)}};
+      return me.on_index(std::move(text));
     case State::sums:
       me.sums_text = std::move(text);
       return me.after_sums();
@@ -130,7 +142,7 @@ std::vector<Action> ReadSave::on(const Event& event) {
       if (const auto* hashed = std::get_if<HashedObject>(&event)) {
         me.shard = ShardEvidence{hashed->bytes, hashed->chunks};
         me.found.bytes_read += hashed->bytes;
-      } else if (is_too_long) {
+      } else if (is_unreadable) {
         me.shard = ShardEvidence{};
       }
       return me.conclude();

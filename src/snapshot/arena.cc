@@ -26,11 +26,13 @@ Result<std::shared_ptr<MutableBytes>> Arena::acquire(std::uint64_t bytes) {
   if (chosen == slots_.size()) return std::shared_ptr<MutableBytes>();
   Slot& slot = slots_[chosen];
   if (slot.capacity < bytes) {
-    const std::uint64_t capacity = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     slot.memory.reset();  // the old one first, so that both never stand side by side
     slot.capacity = 0;
-    slot.memory.reset(
-        static_cast<std::byte*>(::operator new(capacity, std::align_val_t(kAlignment), std::nothrow)));
+    const std::uint64_t pages = bytes / kAlignment + (bytes % kAlignment != 0 ? 1 : 0);
+    const std::uint64_t capacity = pages * kAlignment;
+    if (capacity >= bytes)
+      slot.memory.reset(
+          static_cast<std::byte*>(::operator new(capacity, std::align_val_t(kAlignment), std::nothrow)));
     if (!slot.memory)
       return Error(Code::unavailable, fmt::format("no memory for a snapshot of {}", format_bytes(bytes)));
     slot.capacity = capacity;

@@ -2,52 +2,74 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <vector>
+#include <utility>
 
 namespace unbroken {
 
 namespace {
 
-struct Shared {
-  explicit Shared(std::size_t n) : count(n), errors(n) {}
-  const std::size_t count;
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::size_t> done{0};
-  std::atomic<bool> has_failed{false};
-  std::vector<std::optional<Error>> errors;  // each written by the one that ran it, read after all are done
-};
+using Body = std::function<Result<>(std::size_t)>;
 
-// `body` is only touched while an index is left, and the caller stays until every index is done.
-void work(Shared& shared, const std::function<Result<>(std::size_t)>& body) {
-  for (std::size_t i; (i = shared.next.fetch_add(1)) < shared.count; shared.done.fetch_add(1)) {
-    if (shared.has_failed.load()) continue;
-    if (auto result = body(i); !result.ok()) {
-      shared.errors[i] = std::move(result).error();
-      shared.has_failed.store(true);
+/// What the caller and its helpers share. A helper that comes late finds no index left and touches nothing
+/// else: the body is the caller's, who stays until every index is done.
+class Shared {
+ public:
+  explicit Shared(std::size_t count) : count_(count) {}
+
+  void work(const Body& body) {
+    for (std::size_t i; (i = next_.fetch_add(1)) < count_; done_.fetch_add(1))
+      if (!has_failed_.load()) keep(call(body, i));
+  }
+  bool is_done() const { return done_.load() == count_; }
+  Result<> take() {
+    const std::lock_guard lock(mutex_);
+    if (error_) return std::move(*error_);
+    return Done{};
+  }
+
+ private:
+  /// A failed check in a body ends the work, not the thread that it happens to run on.
+  static Result<> call(const Body& body, std::size_t index) {
+    try {
+      return body(index);
+    } catch (const std::exception& e) {
+      return Error(Code::bug, e.what());
     }
   }
-}
+  void keep(Result<> result) {
+    if (result.ok()) return;
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(result).error();
+    has_failed_.store(true);
+  }
+
+  const std::size_t count_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::size_t> done_{0};
+  std::atomic<bool> has_failed_{false};
+  std::mutex mutex_;
+  std::optional<Error> error_;
+};
 
 }  // namespace
 
-Result<> parallel_for(Executor& executor, Lane lane, std::size_t count,
-                      const std::function<Result<>(std::size_t)>& body) {
+Result<> parallel_for(Executor& executor, Lane lane, std::size_t count, const Body& body) {
   const auto shared = std::make_shared<Shared>(count);
   const std::size_t helpers = count == 0 ? 0 : std::min<std::size_t>(executor.width(lane), count - 1);
   for (std::size_t i = 0; i < helpers; ++i) {
     const bool is_taken = executor.post(lane, [shared, &body, &executor] {
-      work(*shared, body);
+      shared->work(body);
       executor.notify();
     });
     if (!is_taken) break;
   }
-  work(*shared, body);
-  executor.join([&] { return shared->done.load() == count; });
-  for (auto& error : shared->errors)
-    if (error) return std::move(*error);
-  return Done{};
+  shared->work(body);
+  executor.join([&] { return shared->is_done(); });
+  return shared->take();
 }
 
 }  // namespace unbroken

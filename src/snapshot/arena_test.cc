@@ -1,0 +1,77 @@
+#include "snapshot/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace unbroken {
+namespace {
+
+TEST(Arena, GivesAlignedMemoryOfTheSizeAskedFor) {
+  const auto arena = Arena::make(1);
+  const auto slot = arena->acquire(5000);
+  ASSERT_TRUE(slot.ok());
+  EXPECT_EQ(slot.value()->size(), 5000u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slot.value()->data()) % Arena::kAlignment, 0u);
+  std::memset(slot.value()->data(), 1, slot.value()->size());
+}
+
+TEST(Arena, GivesNothingWhileEverySlotIsInUse) {
+  const auto arena = Arena::make(2);
+  auto first = arena->acquire(10).value();
+  auto second = arena->acquire(10).value();
+  EXPECT_NE(first->data(), second->data());
+  EXPECT_FALSE(arena->has_free_slot());
+  EXPECT_EQ(arena->acquire(10).value(), nullptr);
+  first.reset();
+  EXPECT_TRUE(arena->has_free_slot());
+  EXPECT_NE(arena->acquire(10).value(), nullptr);
+}
+
+TEST(Arena, KeepsItsMemoryAndReusesIt) {
+  const auto arena = Arena::make(2);
+  const std::byte* where = arena->acquire(100'000).value()->data();
+  const std::uint64_t held = arena->bytes();
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(arena->acquire(100'000 - 100 * static_cast<std::uint64_t>(i)).value()->data(), where);
+    EXPECT_EQ(arena->bytes(), held);
+  }
+}
+
+TEST(Arena, ReusesTheSlotThatIsLargeEnough) {
+  const auto arena = Arena::make(2);
+  auto small = arena->acquire(4096).value();
+  auto large = arena->acquire(1 << 20).value();
+  const std::byte* where = large->data();
+  const std::uint64_t held = arena->bytes();
+  small.reset();
+  large.reset();
+  EXPECT_EQ(arena->acquire(1 << 20).value()->data(), where) << "the other slot grew needlessly";
+  EXPECT_EQ(arena->bytes(), held);
+}
+
+TEST(Arena, GrowsInPlaceOfTheOldMemory) {
+  const auto arena = Arena::make(1);
+  (void)arena->acquire(4096).value();
+  (void)arena->acquire(3 * 4096).value();
+  EXPECT_EQ(arena->bytes(), 3u * 4096u);
+}
+
+TEST(Arena, SaysThatThereIsNoMemory) {
+  const auto arena = Arena::make(1);
+  EXPECT_TRUE(arena->acquire(std::uint64_t{1} << 60).is(Code::unavailable));
+  EXPECT_TRUE(arena->acquire(~std::uint64_t{0}).is(Code::unavailable)) << "rounding up must not wrap around";
+  EXPECT_TRUE(arena->has_free_slot()) << "the slot is lost";
+  EXPECT_NE(arena->acquire(10).value(), nullptr);
+}
+
+TEST(Arena, LivesAsLongAsItsLastSlot) {
+  auto arena = Arena::make(1);
+  auto slot = arena->acquire(64).value();
+  arena.reset();
+  std::memset(slot->data(), 7, slot->size());
+  EXPECT_EQ((*slot)[63], std::byte{7});
+}
+
+}  // namespace
+}  // namespace unbroken
