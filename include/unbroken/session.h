@@ -1,8 +1,9 @@
 #pragma once
 // A training run that survives: attach what it is made of, restore, step, close.
 //
-//     auto session = unbroken::Session::open("runs/mlp", {.every = "50"});
-//     if (!session.ok()) return unbroken::exit_with(session.error());
+//     auto opened = unbroken::Session::open("runs/mlp", {.every = "50"});
+//     if (!opened.ok()) return unbroken::exit_with(opened.error());  // so for every Result below
+//     unbroken::Session run = std::move(opened).value();
 //     run.attach("model", {unbroken::contiguous_view("w", unbroken::DType::f32, {784, 64}, w.data())});
 //     for (auto step = run.restore().value(); step < 1000;) { train(); run.step(++step, {{"loss", loss}}); }
 //     run.close();

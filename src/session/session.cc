@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/text.h"
+#include "os/os_points.h"
 #include "os/stop_signal.h"
 #include "session/settings.h"
 #include "state/compare.h"
@@ -17,6 +19,9 @@
 namespace unbroken {
 
 namespace {
+
+/// Marks a stop whose state could not be saved, from step() to exit_with().
+constexpr std::string_view kUnsaved = "unsaved";
 
 void say(std::string_view line) {
   fmt::print(stderr, "unbroken: {}\n", line);
@@ -33,7 +38,7 @@ struct Session::Impl final : Loader {
   Dict roots;
   std::optional<StopSignal> stop;
   std::uint64_t completed = 0;
-  bool has_saved_first = false;
+  bool has_saved_first = false, is_over = false;
   std::shared_ptr<Saving> last;
 
   Result<> check(const SavedState& saved) override {
@@ -74,6 +79,24 @@ struct Session::Impl final : Loader {
     return Done{};
   }
 
+  /// The state after the last step, on storage.
+  Result<> save_and_wait(const Metrics& metrics) {
+    UNBROKEN_DO(save_now(metrics));
+    return wait_for_last();
+  }
+
+  /// Somebody asked for the end: what the process leaves with says whether this very step was saved.
+  Error stopped(const Metrics& metrics) {
+    const auto saved = save_and_wait(metrics);
+    is_over = true;
+    const auto closed = engine->close(by());
+    show_messages();
+    if (!closed.ok()) say(fmt::format("warning: close: {}", closed.error().what()));
+    if (saved.ok()) return Error(Code::stopped, fmt::format("asked to stop: saved as {}", last->name()));
+    return Error(Code::stopped, fmt::format("asked to stop: the last save failed: {}", saved.error().what()))
+        .next(std::string(kUnsaved));
+  }
+
   void say_where_from() const {
     const Opened& opened = engine->opened();
     for (const FellBack& fallen : opened.fell_back)
@@ -99,6 +122,9 @@ Session::~Session() = default;
 
 Result<Session> Session::open(std::string_view directory, RunOptions options) {
   const OsProcess process;
+  // Once a process: their passes are counted over all its sessions.
+  static const Result<> points = install_points(process);
+  UNBROKEN_DO(points);
   const std::string where = process.env("UNBROKEN_DIR").value_or(std::string(directory));
   auto impl = std::make_unique<Impl>();
   UNBROKEN_TRY(impl->runtime, Runtime::open(where, {.purpose = RuntimeOptions::Purpose::train,
@@ -140,44 +166,32 @@ Result<std::uint64_t> Session::restore() {
 
 Result<> Session::step(std::uint64_t completed, const std::vector<std::pair<std::string, double>>& metrics) {
   Impl& me = *impl_;
+  if (!me.engine->is_open()) return Error(Code::bad_argument, "step: call restore() first");
   if (completed <= me.completed)
     return Error(Code::bad_argument, fmt::format("step {} after step {}", completed, me.completed));
   me.completed = completed;
   UNBROKEN_DO(me.engine->tap(completed, metrics, me.live.tensors, {}));
   UNBROKEN_DO(me.engine->boundary(completed, metrics));
-  const bool is_asked_to_stop = me.stop->is_raised();
-  if (is_asked_to_stop || !me.has_saved_first || me.engine->is_due(completed)) {
-    auto saved = me.save_now(metrics);
-    if (!saved.ok() && !is_asked_to_stop) return saved;
-  }
-  if (is_asked_to_stop) {
-    const auto durable =
-        me.last ? me.wait_for_last() : Result<>(Error(Code::unavailable, "nothing was saved"));
-    UNBROKEN_DO(close());
-    if (durable.ok()) return Error(Code::stopped, fmt::format("asked to stop: saved as {}", me.last->name()));
-    return Error(Code::stopped,
-                 fmt::format("asked to stop: the last save failed: {}", durable.error().what()))
-        .next("unsaved");
-  }
+  if (me.stop->is_raised()) return me.stopped(metrics);
+  if (!me.has_saved_first || me.engine->is_due(completed)) UNBROKEN_DO(me.save_now(metrics));
   me.show_messages();
   return Done{};
 }
 
 Result<std::string> Session::save() {
-  UNBROKEN_DO(impl_->save_now({}));
-  UNBROKEN_DO(impl_->wait_for_last());
+  if (!impl_->engine->is_open()) return Error(Code::bad_argument, "save: call restore() first");
+  UNBROKEN_DO(impl_->save_and_wait({}));
   return impl_->last->name();
 }
 
 Result<> Session::close() {
   Impl& me = *impl_;
-  if (!me.engine->is_open()) return Done{};
-  if (me.completed > 0 && (me.last == nullptr || me.last->step() != me.completed) && me.has_saved_first)
-    UNBROKEN_DO(me.save_now({}));
-  const auto durable = me.last ? me.wait_for_last() : Result<>(Done{});
-  UNBROKEN_DO(me.engine->close(me.by()));
+  if (!me.engine->is_open() || std::exchange(me.is_over, true)) return Done{};
+  // A failed save still ends the attempt: what was committed before stands.
+  const auto durable = me.has_saved_first ? me.save_and_wait({}) : Result<>(Done{});
+  auto closed = me.engine->close(me.by());
   me.show_messages();
-  return durable;
+  return durable.ok() ? std::move(closed) : durable;
 }
 
 std::optional<std::string> Session::newest() const {
@@ -194,8 +208,8 @@ std::uint64_t Session::steps_of(std::uint64_t steps) const {
 int exit_with(const Error& error) {
   if (error.code() == Code::stopped) {
     say(error.what());
-    return static_cast<int>(error.next_command() == "unsaved" ? ExitCode::interrupted_unsaved
-                                                              : ExitCode::interrupted);
+    return static_cast<int>(error.next_command() == kUnsaved ? ExitCode::interrupted_unsaved
+                                                             : ExitCode::interrupted);
   }
   fmt::print(stderr, "error: {}{}{}\n", error.what(),
              error.next_command().empty() ? "" : "; next: ", error.next_command());
