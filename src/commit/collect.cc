@@ -13,6 +13,9 @@ namespace unbroken {
 
 namespace {
 
+/// Of one DELETED record, which has to stay below 4 KiB.
+constexpr std::size_t kDeletedMax = 32;
+
 /// Data first, the manifest last: what is left still says what it was.
 int removal_rank(const DataName& name) {
   switch (name.kind) {
@@ -97,7 +100,7 @@ struct Collect::Impl {
   std::vector<Action> append_deleted() {
     gone.clear();
     for (const Checkpoint& c : history.checkpoints()) {
-      if (!c.is_intended || c.is_deleted || gone.size() == 32) continue;
+      if (!c.is_intended || c.is_deleted || gone.size() == kDeletedMax) continue;
       const bool is_left = std::find(left.begin(), left.end(), c.commit.save) != left.end();
       if (!is_left) gone.push_back(c.commit.save);
     }
@@ -165,16 +168,16 @@ std::vector<Action> Collect::on(const Event& event) {
     case State::deleting:
       return me.on_append(event);
     case State::listing:
-      if (failed != nullptr) return me.fail(failed->error);
+      if (failed != nullptr) return me.fail(Error(failed->error).with(failed->key));
       for (const std::string& name : std::get<ListedPrefix>(event).names)
         if (const auto save = save_from_name(name); save && me.is_removable(*save))
           me.folders.push_back(*save);
       return me.next_folder();
     case State::listing_folder:
-      if (failed != nullptr) return me.fail(failed->error);
+      if (failed != nullptr) return me.fail(Error(failed->error).with(failed->key));
       return me.on_listed_folder(std::get<ListedPrefix>(event));
     case State::removing:
-      if (failed != nullptr) return me.fail(failed->error);
+      if (failed != nullptr) return me.fail(Error(failed->error).with(failed->key));
       me.keys.pop_back();
       return me.next_object();
     case State::removing_folder: {
