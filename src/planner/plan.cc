@@ -125,8 +125,8 @@ std::vector<Sensitivity> sensitivity_of(const JobInputs& job) {
   add("recovery", 0.5, [&](JobInputs& j) { j.recovery_s /= 2, scale_tiers(j, &TierInput::recovery_s, 0.5); });
   add("mtti", 2, [](JobInputs& j) { j.mtti_s *= 2; });
   if (job.slowdown > 0) add("slowdown", 0.5, [](JobInputs& j) { j.slowdown /= 2; });
-  std::stable_sort(out.begin(), out.end(), [](const Sensitivity& a, const Sensitivity& b) {
-    return a.efficiency_gain > b.efficiency_gain;
+  std::sort(out.begin(), out.end(), [](const Sensitivity& a, const Sensitivity& b) {
+    return std::pair(-a.efficiency_gain, a.parameter) < std::pair(-b.efficiency_gain, b.parameter);
   });
   return out;
 }
