@@ -9,14 +9,15 @@ import os
 import sys
 import warnings
 
-from unbroken import _native, tensors
+from unbroken import _native
+from unbroken._state import tensors
 from unbroken._native import call
-from unbroken.attached import Attached
-from unbroken.collect import Plan, Saved
-from unbroken.dtypes import bits_of, describe
+from unbroken._state.attached import Attached
+from unbroken._state.collect import Plan, Saved
+from unbroken._state.dtypes import bits_of, describe
 from unbroken.errors import CorruptCheckpoint, Misconfigured, StateMismatch, comes_later, say
-from unbroken.names import segment_of_node
-from unbroken.tree import decode, flatten, numpy_dtype, tensor_name
+from unbroken._state.names import segment_of_node
+from unbroken._state.tree import decode, flatten, numpy_dtype, tensor_name
 
 
 _LATER = ("missing", "unread", "rename", "cast")  # ways out of a mismatch

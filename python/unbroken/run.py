@@ -13,16 +13,16 @@ import weakref
 
 from unbroken import _native, options
 from unbroken._native import call
-from unbroken.attached import Attached, Loader, unread_names
+from unbroken._state.attached import Attached, Loader, unread_names
 from unbroken.errors import Interrupted, Misconfigured, StateMismatch, comes_later, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
-from unbroken.names import canonical, segment_of_node
+from unbroken._state.names import canonical, segment_of_node
 from unbroken.saver import Saver
 from unbroken.saving import Saving
 from unbroken.signals import StopSignal
 from unbroken.start import start_lines
-from unbroken.tree import flatten, tensor_name
+from unbroken._state.tree import flatten, tensor_name
 from unbroken.watch import OptimizerWatch
 
 _SLICE_S = 0.2

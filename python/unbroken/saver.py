@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from unbroken._native import call
-from unbroken.attached import Attached
-from unbroken.collect import Capture
+from unbroken._state.attached import Attached
+from unbroken._state.collect import Capture
 from unbroken.errors import Error, Misconfigured, say
-from unbroken.names import canonical
+from unbroken._state.names import canonical
 from unbroken.saving import Saving
 
 

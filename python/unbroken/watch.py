@@ -21,13 +21,13 @@ class OptimizerWatch:
             return
         import torch
 
-        from unbroken._torch_adapters import _SCALERS
-        from unbroken.adapters import rich_leaves
+        from unbroken._state.torch_adapters import SCALERS
+        from unbroken._state.adapters import rich_leaves
 
         for leaf in rich_leaves(value):
             if isinstance(leaf, torch.optim.Optimizer) and id(leaf) not in self._handles:
                 self._handles[id(leaf)] = leaf.register_step_post_hook(self._on_step)
-            elif isinstance(leaf, _SCALERS):
+            elif isinstance(leaf, SCALERS):
                 self._scalers.append([leaf, self._mark(leaf)])
 
     def _on_step(self, *_):

@@ -24,7 +24,7 @@ def bits(value):
     import torch
 
     if isinstance(value, torch.Tensor):
-        from unbroken import tensors
+        from unbroken._state import tensors
 
         return ("tensor", str(value.dtype), tuple(value.shape), tensors.to_bytes(value))
     if isinstance(value, numpy.ndarray):

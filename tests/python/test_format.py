@@ -206,6 +206,6 @@ def test_xxh3_known_values(data, digest):
 
 
 def test_element_types_are_those_of_the_package():
-    package = pytest.importorskip("unbroken.dtypes")
+    package = pytest.importorskip("unbroken._state.dtypes")
     for name in {*package.TORCH_TO_NAME.values(), *package.NUMPY_TO_NAME.values()}:
         assert dtypes.bits_of(name) == package.bits_of(name)

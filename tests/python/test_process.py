@@ -105,13 +105,13 @@ def test_a_generator_of_a_library_that_is_imported_later_is_handed_over():
     import numpy
     import torch
 
-    from unbroken.generators import GlobalGenerators
+    from unbroken._state.generators import GlobalGenerators
 
     numpy.random.seed(7), torch.manual_seed(7)
     node = json.dumps(GlobalGenerators().capture())
     code = """
 import json, sys
-from unbroken.generators import GlobalGenerators
+from unbroken._state.generators import GlobalGenerators
 GlobalGenerators().restore(json.loads(sys.argv[1]))
 assert "torch" not in sys.modules and "numpy.random" not in sys.modules
 import numpy, torch
@@ -128,7 +128,7 @@ def test_global_generators_are_kept_for_their_library(monkeypatch):
     import numpy
     import torch
 
-    from unbroken.generators import GlobalGenerators
+    from unbroken._state.generators import GlobalGenerators
 
     numpy.random.seed(3), torch.manual_seed(3), random.seed(3)
     node = GlobalGenerators().capture()

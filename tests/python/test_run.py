@@ -357,7 +357,7 @@ def test_unbroken_dir_redirects_by_the_order_of_paths(tmp_path, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("value", ["x", "-1", "1.5", "٣"])
+@pytest.mark.parametrize("value", ["x", "-1", "1.5", "\u0663"])
 def test_unbroken_steps_must_be_a_number(run_dir, value):
     with stops_at(value), pytest.raises(Misconfigured, match="UNBROKEN_STEPS"):
         life(run_dir, 3)

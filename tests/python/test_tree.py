@@ -10,7 +10,8 @@ import numpy
 import pytest
 import torch
 
-from unbroken import Misconfigured, names, tree
+from unbroken import Misconfigured
+from unbroken._state import names, tree
 
 
 def same(a, b):

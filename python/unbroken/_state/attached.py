@@ -6,14 +6,15 @@ import ctypes
 import json
 import sys
 
-from unbroken import _native, tensors
+from unbroken import _native
+from unbroken._state import tensors
 from unbroken._native import call
-from unbroken.adapters import StateAdapter, root_adapter
-from unbroken.collect import Capture, Plan, Saved, differences, plan_root
+from unbroken._state.adapters import StateAdapter, root_adapter
+from unbroken._state.collect import Capture, Plan, Saved, differences, plan_root
 from unbroken.errors import Misconfigured, StateMismatch
-from unbroken.generators import GlobalGenerators
-from unbroken.names import segment_of_node
-from unbroken.tree import flatten, pairs_of, tensor_name, tensors_of
+from unbroken._state.generators import GlobalGenerators
+from unbroken._state.names import segment_of_node
+from unbroken._state.tree import flatten, pairs_of, tensor_name, tensors_of
 
 OURS = ("rng", "run", "state")
 
@@ -60,7 +61,7 @@ class Attached:
 
     def of_type(self, kind):
         """(name, object) of all attached objects of a type, also of those in attached dicts and lists."""
-        from unbroken.adapters import rich_leaves
+        from unbroken._state.adapters import rich_leaves
 
         for name, value in self._objects.items():
             if isinstance(value, kind):
@@ -81,7 +82,7 @@ class Attached:
     def _owners(self):
         if "torch" not in sys.modules:
             return None
-        from unbroken._torch_optim import Owners
+        from unbroken._state.torch_optim import Owners
 
         return Owners(self._objects.items())
 
@@ -103,7 +104,7 @@ class Attached:
             return []
         import torch
 
-        from unbroken._torch_optim import OptimizerAdapter
+        from unbroken._state.torch_optim import OptimizerAdapter
 
         return [OptimizerAdapter(optimizer).remember() for _, optimizer in self.of_type(torch.optim.Optimizer)]
 
@@ -230,7 +231,7 @@ def is_scheduler(value) -> bool:
     """True for a scheduler of torch."""
     if "torch" not in sys.modules:
         return False
-    from unbroken._torch_adapters import SchedulerAdapter, adapter_of
+    from unbroken._state.torch_adapters import SchedulerAdapter, adapter_of
 
     return isinstance(adapter_of(value), SchedulerAdapter)
 

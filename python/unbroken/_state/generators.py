@@ -13,8 +13,9 @@ import random
 import struct
 import sys
 
+from unbroken._state.collect import GENERATORS
 from unbroken.errors import CorruptCheckpoint, StateMismatch
-from unbroken.tree import decode, encode, pairs_of, refuse, text
+from unbroken._state.tree import decode, encode, pairs_of, refuse, text
 
 _WORDS = 624  # of a Mersenne Twister, 32 bits each
 
@@ -153,8 +154,6 @@ class GeneratorAdapter:
         if _sort_of(node) != _sort_of(live):
             plan.changed.append((name, _sort_of(node), _sort_of(live)))
             return
-        from unbroken.collect import GENERATORS
-
         plan.then(GENERATORS, lambda: _set_or_refuse(self._set, self.generator, node, name))
 
 
@@ -245,9 +244,10 @@ class GlobalGenerators:
     def guard(self, function):
         """function(), with every global generator as it was before."""
         before = self.capture()
-        result = function()
-        self.restore(before)
-        return result
+        try:
+            return function()
+        finally:
+            self.restore(before)
 
     def close(self) -> None:
         """Stops waiting for imports."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 
-from unbroken import tensors
-from unbroken.collect import CONTAINERS, OBJECTS
+from unbroken._state import tensors
+from unbroken._state.collect import CONTAINERS, OBJECTS
 from unbroken.errors import StateMismatch
-from unbroken.generators import GeneratorAdapter, handlers_of
-from unbroken.names import join, segment_of_node
-from unbroken.tree import decode, encode, is_container, items_of, pairs_of, tensor_name, tensors_of
+from unbroken._state.generators import GeneratorAdapter, handlers_of
+from unbroken._state.names import join, segment_of_node
+from unbroken._state.tree import decode, encode, is_container, items_of, pairs_of, tensor_name, tensors_of
 
 _PLAIN = {type(None), bool, int, float, complex, str, bytes}
 _DICTS = (dict, OrderedDict, Counter, defaultdict)
@@ -21,9 +21,9 @@ def adapter_of(value):
     if handlers_of(value) is not None:
         return GeneratorAdapter(value)
     if "torch" in sys.modules:
-        from unbroken import _torch_adapters
+        from unbroken._state import torch_adapters
 
-        adapter = _torch_adapters.adapter_of(value)
+        adapter = torch_adapters.adapter_of(value)
         if adapter is not None:
             return adapter
     if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None)):

@@ -16,10 +16,10 @@ An *adapter* (adapters.py) knows one sort of object:
 
 from __future__ import annotations
 
-from unbroken import tensors
+from unbroken._state import tensors
 from unbroken.errors import Misconfigured, StateMismatch
-from unbroken.names import NAME_BYTES_MAX, segment_of_node
-from unbroken.tree import NOT_A_LEAF, Encoder, decode, flatten, pairs_of, refuse, tensor_name, text
+from unbroken._state.names import NAME_BYTES_MAX, segment_of_node
+from unbroken._state.tree import NOT_A_LEAF, Encoder, decode, flatten, pairs_of, refuse, tensor_name, text
 
 #: when what is put back (Plan.then): later ones see what earlier ones did
 CONTAINERS, MODULES, OPTIMIZERS, SCHEDULERS, OBJECTS, GENERATORS = range(6)
@@ -80,7 +80,7 @@ class Capture:
         return {view.tag: name}
 
     def _leaf(self, value, name):
-        from unbroken.adapters import adapter_of
+        from unbroken._state.adapters import adapter_of
 
         if tensors.is_tensor(value):
             return self.tensor(value, name)

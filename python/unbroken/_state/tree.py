@@ -10,9 +10,9 @@ import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 
-from unbroken.dtypes import NAME_TO_NUMPY, NAME_TO_TORCH, NUMPY_TO_NAME, TORCH_TO_NAME
+from unbroken._state.dtypes import NAME_TO_NUMPY, NAME_TO_TORCH, NUMPY_TO_NAME, TORCH_TO_NAME
 from unbroken.errors import CorruptCheckpoint, Misconfigured
-from unbroken.names import canonical, join, segment_of_node
+from unbroken._state.names import canonical, join, segment_of_node
 
 DEPTH_MAX = 64
 NOT_A_LEAF = object()

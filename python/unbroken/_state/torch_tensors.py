@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from unbroken.dtypes import NAME_TO_TORCH, TORCH_TO_NAME
+from unbroken._state.dtypes import NAME_TO_TORCH, TORCH_TO_NAME
 from unbroken.errors import Misconfigured
-from unbroken.tensors import View
-from unbroken.tree import refuse
+from unbroken._state.tensors import View
+from unbroken._state.tree import refuse
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter} | ({torch.nn.Buffer} if hasattr(torch.nn, "Buffer") else set())
 #: dtypes of which few operations exist, moved as integers of the same size

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import torch
 
-from unbroken import tensors
-from unbroken.collect import OPTIMIZERS
+from unbroken._state import tensors
+from unbroken._state.torch_modules import ModuleAdapter
+from unbroken._state.collect import OPTIMIZERS
 from unbroken.errors import Misconfigured
-from unbroken.names import join, segment_of_node
-from unbroken.tree import encode, pairs_of, tensor_name, tensors_of, text
+from unbroken._state.names import join, segment_of_node
+from unbroken._state.tree import encode, pairs_of, tensor_name, tensors_of, text
 
 #: what a scheduler moves; a difference in anything else is another setting in the script
 _MOVING = {"lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum"}
@@ -53,8 +54,6 @@ def _with_attach_name(attach: str, name: str) -> str:
 
 def owned(value, prefix: str = ""):
     """(name, tensor) of all tensors in an attached object; what optimizers and other objects hold does not count."""
-    from unbroken._torch_adapters import ModuleAdapter
-
     if isinstance(value, torch.nn.Module):
         for name, tensor in ModuleAdapter(value).tensors():
             yield prefix + ("." if prefix else "") + name, tensor

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from unbroken.dtypes import NUMPY_TO_NAME, describe
+from unbroken._state.dtypes import NUMPY_TO_NAME, describe
 from unbroken.errors import Misconfigured
-from unbroken.tree import numpy_dtype, refuse
+from unbroken._state.tree import numpy_dtype, refuse
 
-_torch_side = None  # the module _torch_tensors, once a tensor of torch was seen
+_torch_side = None  # the module torch_tensors, once a tensor of torch was seen
 
 
 class View(NamedTuple):
@@ -35,7 +35,7 @@ class View(NamedTuple):
 def _torch():
     global _torch_side
     if _torch_side is None:
-        from unbroken import _torch_tensors as _torch_side
+        from unbroken._state import torch_tensors as _torch_side
     return _torch_side
 
 

@@ -1,0 +1,1 @@
+"""What a run is made of: collected into tensors and a tree, and put back in place."""
