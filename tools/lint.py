@@ -169,7 +169,7 @@ def read_modules(text):
             layer = named.group(1) if named else "" if line.startswith("# The") and number > 1 else layer
         found = re.match(r"unbroken_module\((\w+)([^)]*)\)", line)
         if found:
-            needs = re.search(r"DEPENDS\s+([\w\s]+?)(?=\s+LIBRARIES|\s*$)", found.group(2))
+            needs = re.search(r"(?<!TEST_)DEPENDS\s+([\w\s]+?)(?=\s+(?:LIBRARIES|TEST_DEPENDS)|\s*$)", found.group(2))
             names = tuple(needs.group(1).split()) if needs else ()
             modules[found.group(1)] = Module(found.group(1), layer, names, number)
     return modules
