@@ -50,7 +50,9 @@ class Source:
 
     @property
     def is_test(self):
-        return self.path.startswith("tests/") or self.path.endswith(("_test.cc", "_fuzz.cc"))
+        """Tests, and the headers that only tests include."""
+        return (self.path.startswith("tests/") or self.path.endswith(("_test.cc", "_fuzz.cc"))
+                or os.path.basename(self.path).startswith("test_"))
 
     @property
     def module(self):
