@@ -22,7 +22,7 @@ unbroken_module(os DEPENDS world LIBRARIES Threads::Threads)
 unbroken_module(simdisk DEPENDS world)
 unbroken_module(sim DEPENDS simdisk filestore)
 # L4
-unbroken_module(engine DEPENDS snapshot commit restore cadence)
+unbroken_module(engine DEPENDS snapshot commit restore cadence TEST_DEPENDS sim filestore)
 # L5
 unbroken_module(session DEPENDS engine filestore os drill data LIBRARIES unbroken_version)
 if(UNBROKEN_PROGRAM)

@@ -2,7 +2,7 @@
 # its sources), so that `#include "engine/x.h"` compiles only where `engine` is a declared dependency. A module that
 # outgrows a folder has folders inside: src/sim/disk/sim_fs.h is "sim/disk/sim_fs.h".
 function(unbroken_module name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES;TEST_DEPENDS" ${ARGN})
   set(source_dir "${PROJECT_SOURCE_DIR}/src/${name}")
   set_property(GLOBAL PROPERTY UNBROKEN_DEPENDS_${name} ${ARG_DEPENDS})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${source_dir}/*.cc")
@@ -26,7 +26,7 @@ function(unbroken_module name)
   if(UNBROKEN_TESTS)
     file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${source_dir}/*_test.cc")
     if(tests)
-      unbroken_test(${name}_test SOURCES ${tests} DEPENDS ${name})
+      unbroken_test(${name}_test SOURCES ${tests} DEPENDS ${name} ${ARG_TEST_DEPENDS})
     endif()
   endif()
 endfunction()

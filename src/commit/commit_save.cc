@@ -78,7 +78,10 @@ struct CommitSave::Impl {
     manifest.resume = ticket.resume;
     manifest.receipts = {receipt};
     manifest.provenance = content.provenance;
-    manifest.metrics = content.metrics;
+    // No number of metrics is a reason to lose a save: all of them are in the file of metrics.
+    for (const auto& [name, value] : content.metrics)
+      if (manifest.metrics.size() < kManifestTextsMax && name.size() <= kManifestKeyBytesMax)
+        manifest.metrics.emplace(name, value);
     auto encoded = encode_manifest(manifest);
     if (!encoded.ok()) return fail(std::move(encoded).error());
     sealed = std::move(encoded).value();
@@ -144,9 +147,8 @@ struct CommitSave::Impl {
                   .manifest = sealed.sha256,
                   .manifest_bytes = sealed.text.size(),
                   .state_bytes = content.state_bytes,
-                  .metrics = content.metrics,
-                  .health = "ok",
-                  .tier = "run"};
+                  .metrics = content.metrics};
+    static_cast<void>(keep_metrics_that_fit(commit));
     append.emplace(std::move(history), ticket.append_nonce, ticket.at_unix_ms,
                    commit_decision(ticket.open, std::move(commit), fate));
     state = State::appending;

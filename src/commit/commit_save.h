@@ -26,7 +26,7 @@ struct SaveContent {
   std::vector<Xxh128> chunks;
   std::uint64_t state_bytes = 0;
   std::map<std::string, std::string> provenance;
-  std::map<std::string, double> metrics;
+  std::map<std::string, double> metrics;  ///< those that fit the manifest and the COMMIT record are kept
 };
 
 /// Who saves, and under which names.

@@ -15,6 +15,8 @@ namespace unbroken {
 namespace {
 // Liveness only: a storage that answers nothing for this long fails the job.
 constexpr Duration kJobLimit = std::chrono::minutes(30);
+// Lines of metrics that wait for the storage; more are dropped.
+constexpr std::size_t kMetricsBytesMax = std::size_t{4} << 20;
 }  // namespace
 
 Background::Background(const Seams& seams, Opened opened, std::map<std::string, std::string> provenance,
@@ -39,7 +41,7 @@ Deadline Background::by() const {
   return seams_.within(kJobLimit, stop_.get_token());
 }
 
-void Background::post(Lane lane, std::function<void(Background&)> job) {
+bool Background::post(Lane lane, std::function<void(Background&)> job) {
   jobs_.fetch_add(1);
   auto task = [me = shared_from_this(), job = std::move(job)] {
     try {
@@ -51,9 +53,24 @@ void Background::post(Lane lane, std::function<void(Background&)> job) {
     me->jobs_.fetch_sub(1);
     me->seams_.executor.notify();
   };
-  if (seams_.executor.post(lane, std::move(task))) return;
+  if (seams_.executor.post(lane, std::move(task))) return true;
   jobs_.fetch_sub(1);
   status_->worry("a background job was refused: the executor is full or stopping");
+  return false;
+}
+
+bool Background::post_for(const std::shared_ptr<Saving>& saving, Lane lane,
+                          std::function<void(Background&)> job) {
+  const bool is_taken = post(lane, [saving, job = std::move(job)](Background& me) {
+    try {
+      job(me);
+    } catch (const std::exception& e) {
+      saving->fail(Error(Code::bug, e.what()));
+      throw;
+    }
+  });
+  if (!is_taken) saving->fail(Error(Code::stopped, "the executor is full or stopping"));
+  return is_taken;
 }
 
 SaveId Background::next_id(std::uint64_t step) {
@@ -64,7 +81,11 @@ SaveId Background::next_id(std::uint64_t step) {
 std::shared_ptr<Saving> Background::saving_of(std::uint64_t step) const {
   const std::lock_guard lock(mutex_);
   const auto it = savings_.find(step);
-  return it == savings_.end() || it->second->error() ? nullptr : it->second;
+  if (it == savings_.end()) return nullptr;
+  // A step of an attempt is committed once, so one that is durable stays the save of its step whatever came
+  // of reading it back.
+  const bool is_given_up = it->second->error() && !it->second->has_reached(Saving::Stage::durable);
+  return is_given_up ? nullptr : it->second;
 }
 
 void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot,
@@ -76,14 +97,16 @@ void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot,
   saves_in_flight_.fetch_add(1);
   const Instant began = seams_.clock.now();
   auto content = std::make_shared<Snapshot>(std::move(snapshot));
-  post(Lane::strand,
-       [saving, content, metrics = std::move(metrics), exposed_s, began](Background& me) mutable {
-         struct Landed {
-           Background& me;
-           ~Landed() { me.saves_in_flight_.fetch_sub(1); }
-         } landed{me};
-         me.commit_on_strand(saving, std::move(*content), std::move(metrics), exposed_s, began);
-       });
+  const bool is_taken =
+      post_for(saving, Lane::strand,
+               [saving, content, metrics = std::move(metrics), exposed_s, began](Background& me) mutable {
+                 struct Landed {
+                   Background& me;
+                   ~Landed() { me.saves_in_flight_.fetch_sub(1); }
+                 } landed{me};
+                 me.commit_on_strand(saving, std::move(*content), std::move(metrics), exposed_s, began);
+               });
+  if (!is_taken) saves_in_flight_.fetch_sub(1);
 }
 
 void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot,
@@ -103,40 +126,45 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
                       .provenance = provenance_,
                       .metrics = std::move(metrics)};
   CommitSave machine(ticket, std::move(content), history_);
-  try {
-    drive(seams_, machine, by());
-  } catch (const std::exception& e) {
-    return fail_save(saving, ticket.nonce, true, Error(Code::bug, e.what()));
+  auto committed = [&]() -> Result<CommitSave::Committed> {
+    try {
+      return run(seams_, machine, by());
+    } catch (const std::exception& e) {
+      return Error(Code::bug, e.what());
+    }
+  }();
+  if (committed.ok()) {
+    history_ = std::move(committed.value().history);
+  } else {
+    settle_failed(saving->id(), ticket.nonce, machine.may_be_committed(), committed.error());
   }
-  auto committed = machine.take();
-  if (!committed.ok())
-    return fail_save(saving, ticket.nonce, machine.may_be_committed(), std::move(committed).error());
-  history_ = std::move(committed.value().history);
   const Checkpoint* checkpoint = history_.find(saving->id());
   if (checkpoint == nullptr)
-    return fail_save(saving, ticket.nonce, true, Error(Code::stopped, "a later step was committed first"));
+    return fail_save(saving, committed.ok() ? Error(Code::stopped, "a later step was committed first")
+                                            : std::move(committed).error());
   status_->saved(saving->id(), exposed_s, seconds_of(seams_.clock.now() - began));
   const Commit commit = checkpoint->commit;
   saving->reach(Saving::Stage::durable);
-  post(Lane::io, [saving, commit](Background& me) { me.read_back(saving, commit); });
+  post_for(saving, Lane::io, [saving, commit](Background& me) { me.read_back(saving, commit); });
 }
 
-void Background::fail_save(const std::shared_ptr<Saving>& saving, Nonce nonce, bool may_be_committed,
-                           Error error) {
-  if (error.code() == Code::fenced) {
-    note_fence(error);
-    return saving->fail(std::move(error));
-  }
+void Background::settle_failed(const SaveId& save, Nonce nonce, bool may_be_committed, const Error& error) {
+  note_fence(error);
+  if (status_->fence()) return;
   if (!may_be_committed) {
-    // Nobody else writes these, and no record can name them any more: give the space back first.
-    for (const std::string& key : {shard_key(saving->id(), 0, nonce), index_key(saving->id(), 0, nonce),
-                                   sums_key(saving->id(), 0, nonce)})
-      (void)seams_.store.remove(key, by());
+    // Nobody else writes these, and no record can name them any more: give the space back first. What cannot
+    // be removed now is debris of an aborted save, which the next collection removes.
+    for (const std::string& key :
+         {shard_key(save, 0, nonce), index_key(save, 0, nonce), sums_key(save, 0, nonce)})
+      static_cast<void>(seams_.store.remove(key, by()).ok());
   }
-  if (auto aborted = append(abort_decision(opened_.open, {saving->id(), error.what().substr(0, 500)}));
-      !aborted.ok())
+  // ABORT stands down where the COMMIT stands after all; then the fold has it.
+  if (auto aborted = append(abort_decision(opened_.open, {save, error.what()})); !aborted.ok())
     note_fence(aborted.error());
-  if (!status_->fence()) status_->save_failed(saving->id(), error);
+}
+
+void Background::fail_save(const std::shared_ptr<Saving>& saving, Error error) {
+  if (error.code() != Code::fenced) status_->save_failed(saving->id(), error);
   saving->fail(std::move(error));
   collect();
 }
@@ -159,8 +187,9 @@ void Background::read_back(const std::shared_ptr<Saving>& saving, const Commit& 
   if (is_damaged)
     found = run(seams_, ReadSave(commit, ReadSave::Depth::everything), by());  // evidence is read twice
   auto verdict = std::make_shared<Result<ReadSave::Found>>(std::move(found));
-  post(Lane::strand,
-       [saving, commit, verdict](Background& me) { me.on_read_back(saving, commit, std::move(*verdict)); });
+  post_for(saving, Lane::strand, [saving, commit, verdict](Background& me) {
+    me.on_read_back(saving, commit, std::move(*verdict));
+  });
 }
 
 void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,
@@ -171,7 +200,8 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
     return saving->fail(std::move(found).error());
   }
   if (found.value().damage.empty()) {
-    auto verified = append(verified_decision({commit.save, "run"}));
+    auto verified =
+        append(verified_decision({commit.save, std::string(kRunTier), seams_.process.self().host}));
     if (!verified.ok()) {
       note_fence(verified.error());
       return saving->fail(std::move(verified).error());
@@ -181,19 +211,18 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
     return collect();
   }
   const Damage& worst = found.value().damage.front();
-  const Quarantine quarantine{.save = commit.save,
-                              .tier = "run",
-                              .object = worst.object,
-                              .expected = "whole",
-                              .seen = fmt::format("at byte {}: {}", worst.offset, worst.what).substr(0, 400),
-                              .host = seams_.process.self().host,
-                              .life = opened_.life};
-  auto condemned = append(quarantine_decision(quarantine));
-  if (!condemned.ok()) note_fence(condemned.error());
-  if (condemned.ok() && condemned.value())
+  auto recorded = append(
+      quarantine_decision(quarantine_of(commit.save, worst, seams_.process.self().host, opened_.life)));
+  if (!recorded.ok()) note_fence(recorded.error());
+  if (const Checkpoint* c = history_.find(commit.save); recorded.ok() && c != nullptr && c->is_intended)
+    return saving->fail(Error(Code::vanished, fmt::format("checkpoint {} was removed by retention before it "
+                                                          "was read back",
+                                                          commit.save.name())));
+  if (recorded.ok() && recorded.value())
     status_->worry(fmt::format("checkpoint {} is damaged on storage: {}: {}", commit.save.name(),
                                worst.object, worst.what));
-  if (const Checkpoint* newest = history_.newest()) status_->set_newest(newest->commit.save);
+  const Checkpoint* newest = history_.newest();
+  status_->set_newest(newest == nullptr ? std::nullopt : std::optional(newest->commit.save));
   saving->fail(Error(Code::corrupt, fmt::format("{}: {}", worst.object, worst.what)));
 }
 
@@ -211,27 +240,36 @@ void Background::collect() {
     status_->worry(fmt::format("old checkpoints could not be removed: {}", collected.error().what()));
 }
 
-void Background::add_metrics(std::string line) {
+void Background::add_metrics(const std::string& line) {
   {
     const std::lock_guard lock(mutex_);
+    if (metrics_.size() + line.size() > kMetricsBytesMax) return;  // storage that answers nothing
     metrics_ += line;
     metrics_ += '\n';
     if (std::exchange(is_flush_posted_, true)) return;
   }
-  post(Lane::io, [](Background& me) { me.flush_metrics(); });
+  if (post(Lane::io, [](Background& me) { me.flush_metrics(); })) return;
+  const std::lock_guard lock(mutex_);
+  is_flush_posted_ = false;  // with the next line
 }
 
+/// One at a time, so that lines stay in order.
 void Background::flush_metrics() {
-  std::string lines;
-  {
-    const std::lock_guard lock(mutex_);
-    lines.swap(metrics_);
-    is_flush_posted_ = false;
+  for (;;) {
+    std::string lines;
+    {
+      const std::lock_guard lock(mutex_);
+      is_flush_posted_ = !metrics_.empty();
+      if (metrics_.empty()) return;
+      lines.swap(metrics_);
+    }
+    // Advisory, as the journal's metrics are the ones that count: said once, until it works again.
+    auto added = seams_.store.append(metrics_key(opened_.attempt), as_bytes(lines), by());
+    const bool is_news = !added.ok() && !std::exchange(are_metrics_failing_, !added.ok());
+    if (added.ok()) are_metrics_failing_ = false;
+    if (is_news && !added.is(Code::stopped))
+      status_->worry(fmt::format("metrics could not be written: {}", added.error().what()));
   }
-  // Advisory, as the journal's metrics are the ones that count.
-  if (auto added = seams_.store.append(metrics_key(opened_.attempt), as_bytes(lines), by());
-      !added.ok() && !added.is(Code::stopped))
-    status_->worry(fmt::format("metrics could not be written: {}", added.error().what()));
 }
 
 Result<> Background::drain(const Deadline& deadline) {
@@ -241,7 +279,8 @@ Result<> Background::drain(const Deadline& deadline) {
 void Background::say_closed() {
   if (status_->fence() || history_.next_slot() == 0) return;
   const Hint hint{history_.genesis()->run, history_.next_slot() - 1, history_.head(), opened_.open.slot};
-  (void)seams_.store.advise(kHintKey, as_bytes(encode_hint(hint)), by());
+  // Advisory: without it the next start looks whether this process is alive.
+  static_cast<void>(seams_.store.advise(kHintKey, as_bytes(encode_hint(hint)), by()).ok());
 }
 
 }  // namespace unbroken

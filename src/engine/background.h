@@ -29,14 +29,14 @@ class Background : public std::enable_shared_from_this<Background> {
   /// for it.
   void commit(std::shared_ptr<Saving> saving, Snapshot snapshot, std::map<std::string, double> metrics,
               double exposed_s);
-  /// A save of this step that is committed, or on its way; null where there is none.
+  /// The save of this step that is committed, or on its way; null where there is none.
   std::shared_ptr<Saving> saving_of(std::uint64_t step) const;
   /// The name that a new save of this step gets.
   SaveId next_id(std::uint64_t step);
   bool is_saving() const { return saves_in_flight_.load() > 0; }
   bool is_idle() const { return jobs_.load() == 0; }
   /// Adds a line to this attempt's metrics, some time soon.
-  void add_metrics(std::string line);
+  void add_metrics(const std::string& line);
   /// Everything that was asked for is over. Errors: late.
   Result<> drain(const Deadline& by);
   /// After drain(): says in the hint that this attempt ended in an orderly way.
@@ -49,13 +49,19 @@ class Background : public std::enable_shared_from_this<Background> {
  private:
   Background(const Seams& seams, Opened opened, std::map<std::string, std::string> provenance,
              std::shared_ptr<Status> status);
-  /// Runs `job` on a lane and counts it for drain().
-  void post(Lane lane, std::function<void(Background&)> job);
+  /// Runs `job` on a lane and counts it for drain(). False: the executor took nothing.
+  bool post(Lane lane, std::function<void(Background&)> job);
+  /// The same for a job of one save, which is failed where the job throws or is not taken: nobody waits for
+  /// it in vain.
+  bool post_for(const std::shared_ptr<Saving>& saving, Lane lane, std::function<void(Background&)> job);
   Deadline by() const;
 
   void commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot,
                         std::map<std::string, double> metrics, double exposed_s, Instant began);
-  void fail_save(const std::shared_ptr<Saving>& saving, Nonce nonce, bool may_be_committed, Error error);
+  /// After a commit that ended in an error: settles in the journal whether the save is there, and gives the
+  /// space of one that is not back.
+  void settle_failed(const SaveId& save, Nonce nonce, bool may_be_committed, const Error& error);
+  void fail_save(const std::shared_ptr<Saving>& saving, Error error);
   void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit);
   void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,
                     Result<ReadSave::Found> found);
@@ -72,7 +78,8 @@ class Background : public std::enable_shared_from_this<Background> {
   std::stop_source stop_;
   std::atomic<std::size_t> jobs_{0}, saves_in_flight_{0};
 
-  History history_;  // strand only
+  History history_;                   // strand only
+  bool are_metrics_failing_ = false;  // by the one that flushes
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Saving>> savings_;  // by step, of this attempt

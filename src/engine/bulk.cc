@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "format/sums.h"
 #include "world/parallel.h"
 
 namespace unbroken {
@@ -141,61 +142,67 @@ Result<Xxh128> read_chunk(const ObjectReader& reader, const std::vector<Placed>&
   return xxh128(chunk);
 }
 
+/// Reads all of an object in chunks, several blocks at once; each chunk is hashed where it lands.
+Result<std::vector<Xxh128>> read_chunks(const Seams& seams, const ObjectReader& reader, std::string_view key,
+                                        std::uint64_t chunk_bytes, const std::vector<Placed>& placed,
+                                        const Deadline& by) {
+  std::vector<Xxh128> chunks(chunk_count(reader.bytes(), chunk_bytes));
+  const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / chunk_bytes);
+  const std::uint64_t blocks = (chunks.size() + chunks_per_block - 1) / chunks_per_block;
+  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
+    if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
+    Scratch scratch;
+    const std::uint64_t last = std::min<std::uint64_t>(chunks.size(), (block + 1) * chunks_per_block);
+    for (std::uint64_t chunk = block * chunks_per_block; chunk < last; ++chunk) {
+      const std::uint64_t begin = chunk * chunk_bytes;
+      const std::uint64_t bytes = std::min(chunk_bytes, reader.bytes() - begin);
+      UNBROKEN_TRY(chunks[chunk], read_chunk(reader, placed, begin, bytes, scratch));
+    }
+    return Done{};
+  }));
+  return chunks;
+}
+
+/// One look at the shard.
+Result<> load_once(const Seams& seams, std::string_view key, const Index& index,
+                   std::span<const Xxh128> chunks, const std::vector<Placed>& placed,
+                   std::vector<Damage>& damage, const Deadline& by) {
+  auto opened = seams.store.open_reader(key, by);
+  if (opened.is(Code::not_found)) {
+    damage = {{std::string(key), 0, "missing"}};
+    return Error(Code::corrupt, fmt::format("{}: missing", key));
+  }
+  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, std::move(opened));
+  ShardEvidence evidence{reader->bytes(), {}};
+  // One of another length is damaged whatever it holds, and its chunks would not lie where the index says.
+  if (evidence.bytes == index.file_bytes) {
+    auto read = read_chunks(seams, *reader, key, index.chunk_bytes, placed, by);
+    if (read.is(Code::corrupt)) damage = {{std::string(key), 0, read.error().what()}};  // it ended meanwhile
+    UNBROKEN_TRY(evidence.chunks, std::move(read));
+  }
+  damage = verify_chunks(index, {chunks.begin(), chunks.end()}, evidence);
+  if (damage.empty()) return Done{};
+  const Damage& first = damage.front();
+  return Error(Code::corrupt, fmt::format("{}: at byte {}: {}", first.object, first.offset, first.what));
+}
+
 }  // namespace
 
 Result<ObjectHash> hash_object(const Seams& seams, std::string_view key, std::uint64_t chunk_bytes,
                                const Deadline& by) {
   UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, seams.store.open_reader(key, by));
-  ObjectHash out;
-  out.bytes = reader->bytes();
-  const std::uint64_t count = out.bytes / chunk_bytes + (out.bytes % chunk_bytes != 0 ? 1 : 0);
-  out.chunks.resize(count);
-  const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / chunk_bytes);
-  const std::uint64_t blocks = (count + chunks_per_block - 1) / chunks_per_block;
-  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
-    if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
-    Scratch scratch;
-    const std::uint64_t last = std::min(count, (block + 1) * chunks_per_block);
-    for (std::uint64_t chunk = block * chunks_per_block; chunk < last; ++chunk) {
-      const std::uint64_t begin = chunk * chunk_bytes;
-      UNBROKEN_TRY(out.chunks[chunk],
-                   read_chunk(*reader, {}, begin, std::min(chunk_bytes, out.bytes - begin), scratch));
-    }
-    return Done{};
-  }));
-  return out;
+  UNBROKEN_TRY(std::vector<Xxh128> chunks, read_chunks(seams, *reader, key, chunk_bytes, {}, by));
+  return ObjectHash{reader->bytes(), std::move(chunks)};
 }
 
 Result<> load_shard(const Seams& seams, std::string_view key, const Index& index,
                     std::span<const Xxh128> chunks, std::span<const TensorTarget> targets,
                     std::vector<Damage>& damage, const Deadline& by) {
   UNBROKEN_TRY(const std::vector<Placed> placed, place(index, targets));
-  auto opened = seams.store.open_reader(key, by);
-  if (opened.is(Code::not_found)) {
-    damage.push_back({std::string(key), 0, "missing"});
-    return Error(Code::corrupt, fmt::format("{}: missing", key));
-  }
-  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, std::move(opened));
-  ShardEvidence evidence{reader->bytes(), std::vector<Xxh128>(chunks.size())};
-  if (evidence.bytes == index.file_bytes) {
-    const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / index.chunk_bytes);
-    const std::uint64_t blocks = (chunks.size() + chunks_per_block - 1) / chunks_per_block;
-    UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
-      if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
-      Scratch scratch;
-      const std::uint64_t last = std::min<std::uint64_t>(chunks.size(), (block + 1) * chunks_per_block);
-      for (std::uint64_t chunk = block * chunks_per_block; chunk < last; ++chunk) {
-        const std::uint64_t begin = chunk * index.chunk_bytes;
-        const std::uint64_t bytes = std::min(index.chunk_bytes, evidence.bytes - begin);
-        UNBROKEN_TRY(evidence.chunks[chunk], read_chunk(*reader, placed, begin, bytes, scratch));
-      }
-      return Done{};
-    }));
-  }
-  damage = verify_chunks(index, {chunks.begin(), chunks.end()}, evidence);
-  if (damage.empty()) return Done{};
-  return Error(Code::corrupt, fmt::format("{}: at byte {}: {}", damage.front().object, damage.front().offset,
-                                          damage.front().what));
+  auto loaded = load_once(seams, key, index, chunks, placed, damage, by);
+  if (!loaded.is(Code::corrupt)) return loaded;
+  // What comes back the second time is what is there.
+  return load_once(seams, key, index, chunks, placed, damage, by);
 }
 
 }  // namespace unbroken

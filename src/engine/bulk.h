@@ -33,7 +33,8 @@ struct TensorTarget {
 };
 
 /// Reads the shard once, verifies every chunk against `chunks` while it is in memory, and puts the tensors
-/// into their targets. Tensors without a target are verified only. Errors: corrupt (with what is damaged in
+/// into their targets. Tensors without a target are verified only. Damage is read once more before it is
+/// believed. Errors: corrupt (with what is damaged in
 /// `damage`; targets may hold anything), bad_argument (a target of another size, or of a tensor that is not
 /// there), unavailable.
 Result<> load_shard(const Seams& seams, std::string_view key, const Index& index,

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/bulk.h"
 #include "world/parallel.h"
 
@@ -80,10 +81,11 @@ namespace {
 /// Actions that were asked for together, several at once.
 std::vector<Event> execute_all(const Seams& seams, const std::vector<Action>& actions, const Deadline& by) {
   std::vector<std::optional<Event>> answers(actions.size());
-  (void)parallel_for(seams.executor, Lane::io, actions.size(), [&](std::size_t i) -> Result<> {
+  const auto done = parallel_for(seams.executor, Lane::io, actions.size(), [&](std::size_t i) -> Result<> {
     answers[i] = execute(seams, actions[i], by);
     return Done{};  // a failure is an event like any other
   });
+  if (!done.ok()) throw CheckFailed(done.error().what());
   std::vector<Event> events;
   for (std::optional<Event>& answer : answers) events.push_back(std::move(*answer));
   return events;

@@ -13,6 +13,10 @@ namespace {
 
 constexpr unsigned kArenaSlots = 2;  // one being filled while one is written
 
+Error closed() {
+  return Error(Code::bad_argument, "this run is closed: open it again to go on");
+}
+
 }  // namespace
 
 Engine::Engine(const Seams& seams, EngineOptions options)
@@ -39,10 +43,13 @@ Result<> Engine::restore(Loader& loader, const Deadline& by) {
 Result<> Engine::boundary(std::uint64_t step, const Metrics& metrics) {
   UNBROKEN_CHECK(is_open());
   UNBROKEN_POINT("step.boundary");
-  Json line = {{"step", step}, {"attempt", opened().attempt}};
+  if (is_closed_) return closed();
+  Json line = Json::object();
   for (const auto& [name, value] : metrics) line[name] = json_number(value);
+  line["step"] = step;  // ours, whatever a metric is called
+  line["attempt"] = opened().attempt;
   UNBROKEN_TRY(std::string text, canonical_json(line));
-  background_->add_metrics(std::move(text));
+  background_->add_metrics(text);
   if (auto fence = status_->fence()) return std::move(*fence);
   if (!options_.raises_on_save_error) return Done{};
   if (auto failure = status_->take_failure()) return std::move(*failure);
@@ -62,12 +69,19 @@ bool Engine::is_due(std::uint64_t step) {
 Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView& state,
                                              const Metrics& metrics, const Deadline& by) {
   UNBROKEN_CHECK(is_open());
+  if (is_closed_) return closed();
   if (auto fence = status_->fence()) return std::move(*fence);
   if (auto earlier = background_->saving_of(step)) return earlier;
   const Instant began = seams_.clock.now();
   UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
   UNBROKEN_POINT("save.before_snapshot");
-  UNBROKEN_TRY(Snapshot snapshot, take_snapshot(state, *arena_, seams_.executor));
+  auto taken = take_snapshot(state, *arena_, seams_.executor);
+  if (!taken.ok()) {
+    // Lack of memory is a save that failed; anything else is the caller's to mend.
+    if (taken.is(Code::unavailable)) status_->save_failed(background_->next_id(step), taken.error());
+    return std::move(taken).error();
+  }
+  Snapshot snapshot = std::move(taken).value();
   UNBROKEN_POINT("save.after_snapshot");
   const auto saving = std::make_shared<Saving>(background_->next_id(step), seams_.executor);
   saving->reach(Saving::Stage::staged);
@@ -102,6 +116,7 @@ Result<> Engine::close(const Deadline& by) {
   UNBROKEN_DO(background_->drain(by));
   background_->say_closed();
   is_closed_ = true;
+  if (auto fence = status_->fence()) return std::move(*fence);
   return Done{};
 }
 

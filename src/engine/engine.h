@@ -46,14 +46,15 @@ class Engine {
   const Opened& opened() const { return background_->opened(); }
 
   /// A completed step. Errors: fenced (a newer attempt owns the run); the failure of an earlier save where
-  /// those are to be raised.
+  /// those are to be raised; bad_argument (closed; a metric whose name is no text).
   Result<> boundary(std::uint64_t step, const Metrics& metrics);
   /// Should the state after `step` be saved? One that falls due while another is in flight is skipped and
   /// counted.
   bool is_due(std::uint64_t step);
   /// Takes a snapshot (the live state may change once this returns) and hands it to the background. A step
   /// that this attempt saved already gives that save again. Waits where every snapshot slot is in use.
-  /// Errors: fenced, bad_argument, unavailable (no memory), late, stopped.
+  /// Errors: fenced, bad_argument (closed; a view that cannot be read), unavailable (no memory), late,
+  /// stopped.
   Result<std::shared_ptr<Saving>> save(std::uint64_t step, const StateView& state, const Metrics& metrics,
                                        const Deadline& by);
 
@@ -64,6 +65,7 @@ class Engine {
 
   Result<> drain(const Deadline& by);
   /// Ends this life; saves in flight finish before. Idempotent.
+  /// Errors: late (it is still open); fenced (it is closed; saves since then are lost).
   Result<> close(const Deadline& by);
 
   const Status& status() const { return *status_; }

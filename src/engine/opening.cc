@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/point.h"
@@ -17,7 +18,7 @@ namespace unbroken {
 
 namespace {
 
-constexpr int kRoundsMax = 64;  // each falls back one checkpoint or lost a race
+constexpr int kRacesMax = 64;  // others were first so many times; falling back ends by itself
 
 class Opening {
  public:
@@ -40,9 +41,13 @@ class Opening {
     } else {
       UNBROKEN_DO(check_run_object(seams_, *history_.genesis(), opened_.notes, by_));
     }
-    for (int round = 0; round < kRoundsMax; ++round) {
+    for (int races = 0; races < kRacesMax;) {
+      const std::size_t fell_back = opened_.fell_back.size();
       UNBROKEN_TRY(const bool is_open, try_once());
-      if (!is_open) continue;
+      if (!is_open) {
+        races += opened_.fell_back.size() == fell_back ? 1 : 0;
+        continue;
+      }
       UNBROKEN_DO(apply_policy());
       opened_.history = std::move(history_);
       opened_.run = opened_.history.genesis()->run;
@@ -101,7 +106,7 @@ class Opening {
     opened_.open = {appended.record->slot, appended.digest};
     opened_.attempt = std::get<Open>(appended.record->fact).attempt;
     opened_.resume = resume.save;
-    if (resume.was_carried_out)
+    if (resume.was_carried_out && !std::exchange(is_wish_noted_, true))
       opened_.notes.push_back(fmt::format(
           "resume={} was carried out by an earlier attempt: going on from the newest of that lineage",
           options_.resume.text));
@@ -113,10 +118,6 @@ class Opening {
     UNBROKEN_TRY(const std::vector<TensorTarget> targets, loader_.targets(saved));
     std::vector<Damage> damage;
     auto loaded = load_shard(seams_, saved.shard, saved.index, saved.chunks, targets, damage, by_);
-    if (loaded.is(Code::corrupt)) {
-      damage.clear();  // read once more: what comes back the second time is what is there
-      loaded = load_shard(seams_, saved.shard, saved.index, saved.chunks, targets, damage, by_);
-    }
     if (loaded.is(Code::corrupt)) return on_damage(saved.commit);
     UNBROKEN_DO(loaded);
     opened_.resumed_at_unix_ms = history_.find(saved.commit.save)->at_unix_ms;
@@ -134,21 +135,15 @@ class Opening {
                  run(seams_, ReadSave(commit, ReadSave::Depth::everything), by_));
     if (again.damage.empty()) return false;
     const Damage& worst = again.damage.front();
+    Append append(
+        history_, seams_.draw(), seams_.clock.wall_unix_ms(),
+        quarantine_decision(quarantine_of(commit.save, worst, seams_.process.self().host, opened_.life)));
+    UNBROKEN_TRY(Appended appended, run(seams_, std::move(append), by_));
+    history_ = std::move(appended.history);
     if (is_named_)
       return Error(Code::corrupt, fmt::format("checkpoint {} is damaged: {}: at byte {}: {}",
                                               commit.save.name(), worst.object, worst.offset, worst.what))
           .next(fmt::format("unbroken verify {} {}", seams_.store.identity().path, commit.save.name()));
-    const Quarantine quarantine{
-        .save = commit.save,
-        .tier = "run",
-        .object = worst.object,
-        .expected = "whole",
-        .seen = fmt::format("at byte {}: {}", worst.offset, worst.what).substr(0, 400),
-        .host = seams_.process.self().host,
-        .life = opened_.life};
-    Append append(history_, seams_.draw(), seams_.clock.wall_unix_ms(), quarantine_decision(quarantine));
-    UNBROKEN_TRY(Appended appended, run(seams_, std::move(append), by_));
-    history_ = std::move(appended.history);
     opened_.fell_back.push_back({commit.save, worst.object, worst.what});
     return false;
   }
@@ -168,6 +163,7 @@ class Opening {
   History history_;
   std::optional<Hint> hint_;
   Opened opened_;
+  bool is_wish_noted_ = false;
   bool is_named_ = false;  // the checkpoint was asked for by name: nothing else will do
 };
 

@@ -37,8 +37,7 @@ Result<> check_owner(const Seams& seams, const History& history, const std::opti
   const ProcessIdentity identity{owner.host, owner.boot_id, owner.pid_namespace, owner.pid,
                                  owner.start_ticks};
   const ProcessIdentity me = seams.process.self();
-  if (identity.pid == me.pid && identity.start_ticks == me.start_ticks && identity.boot_id == me.boot_id)
-    return Done{};
+  if (identity == me) return Done{};
   if (seams.process.liveness(identity) != Liveness::alive) return Done{};
   return Error(Code::bad_argument, fmt::format("attempt {} of this run is alive: process {} on {}{}{}: end "
                                                "it first, or start with takeover=True",

@@ -38,7 +38,11 @@ Result<Reader> Reader::open(const Seams& seams, std::string_view at, const Deadl
   UNBROKEN_TRY(const Checkpoint* chosen, choose(reader.history_, reader.at_));
   reader.saved_.commit = chosen->commit;
   auto described = reader.describe(*chosen, by);
-  if (described.is(Code::corrupt) && reader.at_.kind == At::Kind::newest) described = reader.next_older(by);
+  if (described.is(Code::corrupt) && reader.at_.kind == At::Kind::newest) {
+    described = reader.next_older(by);
+  } else if (described.is(Code::corrupt)) {
+    UNBROKEN_DO(reader.check_not_removed(by));
+  }
   UNBROKEN_DO(described);
   return reader;
 }
@@ -68,20 +72,20 @@ Result<> Reader::next_older(const Deadline& by) {
       .next(fmt::format("unbroken verify {}", seams_.store.identity().path));
 }
 
+Result<> Reader::check_not_removed(const Deadline& by) const {
+  UNBROKEN_TRY(const JournalRead now, look_at_run(seams_, by));
+  const Checkpoint* c = now.history.find(saved_.commit.save);
+  if (c != nullptr && !c->is_intended) return Done{};
+  return Error(Code::vanished, fmt::format("checkpoint {} was removed by retention while it was read",
+                                           saved_.commit.save.name()));
+}
+
 Result<> Reader::read(const std::vector<TensorTarget>& targets, const Deadline& by) {
   std::vector<Damage> damage;
   auto loaded = load_shard(seams_, saved_.shard, saved_.index, saved_.chunks, targets, damage, by);
-  if (loaded.is(Code::corrupt)) {
-    damage.clear();
-    loaded = load_shard(seams_, saved_.shard, saved_.index, saved_.chunks, targets, damage, by);
-  }
   if (!loaded.is(Code::corrupt)) return loaded;
   last_damage_ = damage.front();
-  UNBROKEN_TRY(const JournalRead now, look_at_run(seams_, by));
-  const Checkpoint* c = now.history.find(saved_.commit.save);
-  if (c == nullptr || c->is_intended)
-    return Error(Code::vanished, fmt::format("checkpoint {} was removed by retention while it was read",
-                                             saved_.commit.save.name()));
+  UNBROKEN_DO(check_not_removed(by));
   return std::move(loaded).error().with("checkpoint " + saved_.commit.save.name());
 }
 

@@ -21,7 +21,7 @@ Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by);
 class Reader {
  public:
   /// Chooses and reads the description. `newest` falls back past damage; anything else that is damaged is an
-  /// error. Errors: as look_at_run() and choose(); corrupt.
+  /// error. Errors: as look_at_run() and choose(); corrupt; vanished (collected meanwhile).
   static Result<Reader> open(const Seams& seams, std::string_view at, const Deadline& by);
   const SavedState& saved() const { return saved_; }
   const std::string& run() const { return run_; }
@@ -35,6 +35,8 @@ class Reader {
  private:
   explicit Reader(const Seams& seams) : seams_(seams) {}
   Result<> describe(const Checkpoint& checkpoint, const Deadline& by);
+  /// What looks like damage may have been collected meanwhile. Errors: vanished.
+  Result<> check_not_removed(const Deadline& by) const;
 
   Seams seams_;
   History history_;

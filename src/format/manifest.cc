@@ -9,8 +9,6 @@ namespace unbroken {
 
 namespace {
 
-constexpr std::size_t kTextsMax = 256;            ///< of provenance, of metrics
-constexpr std::size_t kKeyBytesMax = 256;         ///< of either
 constexpr std::size_t kTextBytesMax = 16384;      ///< of one provenance value
 constexpr std::size_t kDetailBytesMax = 1 << 16;  ///< of details
 constexpr std::size_t kDetailDepthMax = 16;
@@ -57,12 +55,13 @@ Result<Receipt> receipt_from_row(const Json& row, const Manifest& manifest, std:
 Result<> check_caps(const Manifest& m) {
   const auto refuse = [](std::string why) { return Error(Code::corrupt, "manifest: " + std::move(why)); };
   if (m.world == 0 || m.receipts.empty()) return refuse("there is no rank or no receipt");
-  if (m.provenance.size() > kTextsMax || m.metrics.size() > kTextsMax)
-    return refuse(fmt::format("more than {} entries of provenance or metrics", kTextsMax));
+  if (m.provenance.size() > kManifestTextsMax || m.metrics.size() > kManifestTextsMax)
+    return refuse(fmt::format("more than {} entries of provenance or metrics", kManifestTextsMax));
   for (const auto& [key, value] : m.provenance)
-    if (key.size() > kKeyBytesMax || value.size() > kTextBytesMax) return refuse("provenance is too long");
+    if (key.size() > kManifestKeyBytesMax || value.size() > kTextBytesMax)
+      return refuse("provenance is too long");
   for (const auto& [key, value] : m.metrics)
-    if (key.size() > kKeyBytesMax) return refuse("the name of a metric is too long");
+    if (key.size() > kManifestKeyBytesMax) return refuse("the name of a metric is too long");
   if (m.health != "ok" && m.health != "non-finite") return refuse("health is neither ok nor non-finite");
   if (!m.details.is_object()) return refuse("details are not an object");
   UNBROKEN_TRY(const std::string details, canonical_json(m.details));

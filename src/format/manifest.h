@@ -14,6 +14,8 @@
 namespace unbroken {
 
 inline constexpr std::uint64_t kManifestBytesMax = std::uint64_t{64} << 20;
+inline constexpr std::size_t kManifestTextsMax = 256;     ///< of provenance, of metrics
+inline constexpr std::size_t kManifestKeyBytesMax = 256;  ///< of either
 
 struct Manifest {
   SaveId save;

@@ -1,0 +1,190 @@
+#include "engine/bulk.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/test_run.h"
+#include "format/sample.h"
+#include "world/parallel.h"
+
+namespace unbroken {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string bytes_of(std::size_t count) {
+  std::string out(count, '\0');
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<char>((i * 2654435761U) >> 11);
+  return out;
+}
+
+TEST(WriteObject, WritesPartsInOrderWhateverTheirSize) {
+  const std::string large = bytes_of(2 * kBlockBytes + 77), small = bytes_of(5);
+  TestRun run;
+  run.live([&](TestLife& me) {
+    const std::vector<BufferRef> parts{BufferRef::of(small), BufferRef::of(large), BufferRef::of(""),
+                                       BufferRef::of(small)};
+    ASSERT_TRUE(write_object(me.seams, "data/x", parts, me.by()).ok());
+    ASSERT_TRUE(write_object(me.seams, "data/empty", {}, me.by()).ok());
+  });
+  EXPECT_TRUE(run.world.disk().peek("data/x") == small + large + small);
+  EXPECT_EQ(run.world.disk().peek("data/empty"), "");
+}
+
+TEST(WriteObject, LeavesNothingWhereAWriteFails) {
+  TestRun run;
+  run.live([&](TestLife& me) {
+    run.world.faults().plan({.kind = FaultKind::no_space, .op = SimOp::write, .nth = 2});
+    const std::vector<BufferRef> parts{BufferRef::of(bytes_of(3 * kBlockBytes))};
+    const auto written = write_object(me.seams, "data/x", parts, me.by());
+    ASSERT_TRUE(written.is(Code::no_space));
+    EXPECT_THAT(written.error().what(), HasSubstr("data/x"));
+    EXPECT_FALSE(run.world.disk().exists("data/x"));
+  });
+}
+
+TEST(HashObject, HashesChunks) {
+  const std::string content = bytes_of(2 * kBlockBytes + 4097);
+  for (const std::uint64_t chunk_bytes :
+       {std::uint64_t{4096}, kChunkBytes, 2 * kBlockBytes, 100 * kBlockBytes}) {
+    TestRun run;
+    run.world.disk().plant("data/x", content);
+    run.live([&](TestLife& me) {
+      const auto hash = hash_object(me.seams, "data/x", chunk_bytes, me.by());
+      ASSERT_TRUE(hash.ok());
+      EXPECT_EQ(hash.value().bytes, content.size());
+      ASSERT_EQ(hash.value().chunks.size(), (content.size() + chunk_bytes - 1) / chunk_bytes);
+      for (std::size_t c = 0; c < hash.value().chunks.size(); ++c)
+        ASSERT_EQ(hash.value().chunks[c],
+                  xxh128(as_bytes(std::string_view(content).substr(c * chunk_bytes, chunk_bytes))));
+      EXPECT_TRUE(hash_object(me.seams, "data/y", chunk_bytes, me.by()).is(Code::not_found));
+    });
+  }
+}
+
+/// A shard on the disk and room for its tensors.
+class Shard {
+ public:
+  explicit Shard(std::uint64_t chunk_bytes = 4096) : sample_(sample_save({1, 1, 0}, chunk_bytes)) {
+    run.world.disk().plant(kKey, sample_.shard);
+    for (const IndexedTensor& t : index().tensors) room_.emplace(t.name, std::string(t.bytes, '?'));
+  }
+  TestRun run;
+  static constexpr const char* kKey = "data/shard";
+  std::vector<Damage> damage;
+  const Index& index() const { return sample_.decoded; }
+  std::vector<TensorTarget> targets() {
+    std::vector<TensorTarget> out;
+    for (auto& [name, bytes] : room_) out.push_back({name, std::as_writable_bytes(std::span(bytes))});
+    return out;
+  }
+  Result<> load(std::vector<TensorTarget> targets) {
+    const auto chunks = decode_sums(sample_.sums, sample_.sums.size() / Xxh128::kBytes).value();
+    Result<> out = Done{};
+    run.live(
+        [&](TestLife& me) { out = load_shard(me.seams, kKey, index(), chunks, targets, damage, me.by()); });
+    return out;
+  }
+  void expect_loaded() {
+    for (const IndexedTensor& t : index().tensors)
+      EXPECT_TRUE(room_.at(t.name) == sample_.shard.substr(t.offset, t.bytes)) << t.name;
+  }
+
+ private:
+  SampleSave sample_;
+  std::map<std::string, std::string> room_;
+};
+
+TEST(LoadShard, PutsEveryTensorInItsPlace) {
+  for (const std::uint64_t chunk_bytes : {std::uint64_t{4096}, std::uint64_t{8192}, kChunkBytes}) {
+    Shard shard(chunk_bytes);
+    const auto loaded = shard.load(shard.targets());
+    ASSERT_TRUE(loaded.ok()) << loaded.error().what();
+    EXPECT_THAT(shard.damage, IsEmpty());
+    shard.expect_loaded();
+  }
+}
+
+TEST(LoadShard, VerifiesWhatNobodyWants) {
+  Shard shard;
+  EXPECT_TRUE(shard.load({}).ok());
+  ASSERT_TRUE(shard.run.world.disk().flip_bit(Shard::kKey, shard.index().tensors.front().offset));
+  EXPECT_TRUE(shard.load({}).is(Code::corrupt));
+  ASSERT_EQ(shard.damage.size(), 1u);
+  EXPECT_THAT(shard.damage[0].what, HasSubstr(shard.index().tensors.front().name));
+}
+
+TEST(LoadShard, NamesDamageOfTheHeader) {
+  Shard shard;
+  ASSERT_TRUE(shard.run.world.disk().flip_bit(Shard::kKey, 20));
+  EXPECT_TRUE(shard.load(shard.targets()).is(Code::corrupt));
+  ASSERT_FALSE(shard.damage.empty());
+  EXPECT_EQ(shard.damage[0].offset, 0u);
+}
+
+TEST(LoadShard, NamesAShardThatIsMissingOrOfAnotherLength) {
+  Shard gone;
+  ASSERT_TRUE(gone.run.world.disk().destroy(Shard::kKey));
+  EXPECT_TRUE(gone.load(gone.targets()).is(Code::corrupt));
+  ASSERT_EQ(gone.damage.size(), 1u);
+  EXPECT_EQ(gone.damage[0].what, "missing");
+  Shard cut;
+  ASSERT_TRUE(cut.run.world.disk().cut(Shard::kKey, 6000));
+  EXPECT_TRUE(cut.load(cut.targets()).is(Code::corrupt));
+  EXPECT_FALSE(cut.damage.empty());
+}
+
+TEST(LoadShard, NamesAShardThatIsCutWhileItIsRead) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Shard shard;
+    bool is_cut = false;
+    shard.run.world.after_every_event([&] {
+      // As soon as its size was asked for.
+      if (!is_cut && shard.run.world.event_count() > 3)
+        is_cut = shard.run.world.disk().cut(Shard::kKey, 6000);
+    });
+    EXPECT_TRUE(shard.load(shard.targets()).is(Code::corrupt));
+    EXPECT_TRUE(is_cut);
+    EXPECT_FALSE(shard.damage.empty()) << "whoever asks what is damaged finds nothing";
+  }
+}
+
+TEST(LoadShard, RefusesTargetsThatDoNotFit) {
+  Shard shard;
+  std::string room(3, ' ');
+  EXPECT_TRUE(shard.load({{"model.weight", std::as_writable_bytes(std::span(room))}}).is(Code::bad_argument));
+  EXPECT_TRUE(shard.load({{"nobody", std::as_writable_bytes(std::span(room))}}).is(Code::bad_argument));
+}
+
+TEST(LoadShard, TakesWhatCannotBeReadForNoDamage) {
+  Shard shard;
+  shard.run.world.faults().plan({.kind = FaultKind::eio, .op = SimOp::read, .path = Shard::kKey});
+  EXPECT_TRUE(shard.load(shard.targets()).is(Code::unavailable));
+  EXPECT_THAT(shard.damage, IsEmpty());
+}
+
+TEST(ParallelFor, SharesWorkAmongTheWorkersOfAProcess) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    TestRun run(seed);
+    run.live([&](TestLife& me) {
+      std::vector<int> calls(40);
+      EXPECT_TRUE(parallel_for(me.executor, Lane::io, calls.size(), [&](std::size_t i) -> Result<> {
+                    UNBROKEN_POINT("test.body");
+                    ++calls[i];
+                    return Done{};
+                  }).ok());
+      EXPECT_EQ(calls, std::vector<int>(40, 1));
+      me.executor.is_refusing = true;
+      EXPECT_TRUE(parallel_for(me.executor, Lane::io, calls.size(), [&](std::size_t i) -> Result<> {
+                    ++calls[i];
+                    return Done{};
+                  }).ok());
+      EXPECT_EQ(calls, std::vector<int>(40, 2));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace unbroken

@@ -1,0 +1,139 @@
+#include "engine/reader.h"
+
+#include "engine/test_run.h"
+
+namespace unbroken {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// What a load comes to: the name that was loaded, or an error.
+Result<std::string> loaded(TestRun& run, std::string_view at, std::vector<FellBack>* fell_back = nullptr) {
+  Result<std::string> out = Error(Code::bug, "it did not run");
+  const auto load = [&](TestLife& me) -> Result<std::string> {
+    UNBROKEN_TRY(Reader reader, Reader::open(me.seams, at, me.by()));
+    UNBROKEN_TRY(const std::vector<TensorTarget> targets, me.model.targets(reader.saved()));
+    auto read = reader.read(targets, me.by());
+    while (read.is(Code::corrupt) && at == "newest") {
+      UNBROKEN_DO(reader.next_older(me.by()));
+      read = reader.read(targets, me.by());
+    }
+    UNBROKEN_DO(read);
+    EXPECT_TRUE(me.model.is_of(reader.saved().commit.save.step));
+    if (fell_back != nullptr) *fell_back = reader.fell_back();
+    return reader.saved().commit.save.name();
+  };
+  const DiskImage before = run.world.disk().image();
+  run.live([&](TestLife& me) { out = load(me); });
+  EXPECT_EQ(run.world.disk().image().hash(), before.hash()) << "a load writes nothing";
+  return out;
+}
+
+TEST(Reader, LoadsWhatWasNamed) {
+  TestRun run;
+  run.train(1, 3);
+  EXPECT_EQ(loaded(run, "newest").value(), "3.a1");
+  EXPECT_EQ(loaded(run, "2").value(), "2.a1");
+  EXPECT_EQ(loaded(run, "1.a1").value(), "1.a1");
+  EXPECT_TRUE(loaded(run, "9").is(Code::not_found));
+  EXPECT_TRUE(loaded(run, "x").is(Code::bad_argument));
+}
+
+TEST(Reader, FallsBackFromTheNewestOnly) {
+  TestRun run;
+  run.train(1, 4);
+  run.damage("3.a1");
+  ASSERT_TRUE(run.world.disk().destroy(run.object("4.a1", "manifest-", ".json")));
+  std::vector<FellBack> fell_back;
+  EXPECT_EQ(loaded(run, "newest", &fell_back).value(), "2.a1");
+  ASSERT_EQ(fell_back.size(), 2u);
+  EXPECT_EQ(fell_back[0].save.name(), "4.a1");
+  EXPECT_EQ(fell_back[1].save.name(), "3.a1");
+  EXPECT_EQ(fell_back[1].object, run.shard("3.a1"));
+  for (const char* at : {"3", "4", "3.a1", "4.a1"}) {
+    const auto named = loaded(run, at);
+    ASSERT_TRUE(named.is(Code::corrupt)) << at;
+    EXPECT_THAT(named.error().what(), HasSubstr(std::string(at).substr(0, 1) + ".a1"));
+  }
+}
+
+TEST(Reader, FindsNothingWhereEverythingIsDamaged) {
+  TestRun run;
+  run.train(1, 2);
+  run.damage("1.a1");
+  run.damage("2.a1");
+  EXPECT_TRUE(loaded(run, "newest").is(Code::not_found));
+}
+
+TEST(Reader, TellsAnEmptyDirectoryFromOneThatLostItsJournal) {
+  TestRun empty;
+  EXPECT_TRUE(loaded(empty, "newest").is(Code::not_found));
+  TestRun lost;
+  lost.world.disk().plant("RUN", "x");
+  EXPECT_TRUE(loaded(lost, "newest").is(Code::journal_unreadable));
+  TestRun none;
+  EXPECT_TRUE(none.start().ok());
+  EXPECT_TRUE(loaded(none, "newest").is(Code::not_found));
+}
+
+TEST(Reader, TellsWhatVanishedFromDamage) {
+  EngineOptions options = test_options();
+  options.open.policy = {.keep_last = 1, .verified_min = 1};
+  TestRun run;
+  run.train(1, 2, options);
+  run.live([&](TestLife& me) {
+    auto reader = Reader::open(me.seams, "newest", me.by());
+    ASSERT_TRUE(reader.ok());
+    TestLife trainer(me.process, options);
+    ASSERT_TRUE(trainer.restore().ok());
+    for (std::uint64_t step = 3; step <= 5; ++step) ASSERT_TRUE(trainer.save_fully(step).ok());
+    ASSERT_TRUE(trainer.close().ok());
+    const auto targets = me.model.targets(reader.value().saved()).value();
+    EXPECT_TRUE(reader.value().read(targets, me.by()).is(Code::vanished));
+  });
+}
+
+TEST(Reader, TellsWhatVanishedBeforeItWasDescribed) {
+  EngineOptions options = test_options();
+  options.open.policy = {.keep_last = 1, .verified_min = 1};
+  TestRun run;
+  run.train(1, 1, options);
+  // It has read the journal and stands before the manifest, for an hour.
+  run.world.faults().plan({.kind = FaultKind::hang,
+                           .op = SimOp::open_read,
+                           .path = "data/*manifest*",
+                           .hang = std::chrono::hours(1)});
+  run.begin([](TestLife& me) {
+    const auto reader = Reader::open(me.seams, "1", me.by());
+    EXPECT_TRUE(reader.is(Code::vanished)) << (reader.ok() ? "ok" : reader.error().what());
+  });
+  run.begin(
+      [&](TestLife& me) {
+        while (run.world.faults().hit_count() == 0)
+          (void)me.executor.wait([] { return false; }, me.seams.within(std::chrono::milliseconds(1)));
+        ASSERT_TRUE(me.restore().ok());
+        for (std::uint64_t step = 2; step <= 4; ++step) ASSERT_TRUE(me.save_fully(step).ok());
+        ASSERT_TRUE(me.close().ok());
+      },
+      options);
+  EXPECT_EQ(run.world.run().failure, "");
+  EXPECT_TRUE(run.journal().find(SaveId{1, 1, 0})->is_deleted);
+}
+
+TEST(Reader, FencesNobody) {
+  TestRun run;
+  run.live([&](TestLife& me) {
+    ASSERT_TRUE(me.restore().ok());
+    ASSERT_TRUE(me.save_fully(1).ok());
+    TestLife evaluation(me.process);
+    auto reader = Reader::open(evaluation.seams, "newest", me.by());
+    ASSERT_TRUE(reader.ok());
+    EXPECT_TRUE(reader.value().read({}, me.by()).ok());
+    EXPECT_TRUE(me.save_fully(2).ok());
+  });
+}
+
+}  // namespace
+}  // namespace unbroken

@@ -1,0 +1,98 @@
+#include "engine/status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace unbroken {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using State = Health::State;
+
+TEST(Status, IsGreenUntilSomethingHappens) {
+  Status status;
+  EXPECT_EQ(status.health().state, State::green);
+  EXPECT_THAT(status.health().why, IsEmpty());
+  EXPECT_EQ(status.newest(), std::nullopt);
+}
+
+TEST(Status, IsRedFromAFailedSaveToTheNextGoodOne) {
+  Status status;
+  status.saved({1, 1, 0}, 0.1, 0.2);
+  status.save_failed({2, 1, 0}, Error(Code::no_space, "no space left"));
+  EXPECT_EQ(status.health().state, State::red);
+  EXPECT_THAT(status.health().why, ElementsAre("save 2.a1 failed: no space left"));
+  EXPECT_EQ(status.health().saves_failed, 1u);
+  EXPECT_EQ(status.newest()->name(), "1.a1");
+  status.verified({1, 1, 0});
+  EXPECT_EQ(status.health().state, State::red) << "an older one that is whole changes nothing";
+  status.saved({3, 1, 0}, 0.1, 0.2);
+  EXPECT_EQ(status.health().state, State::green);
+  EXPECT_EQ(status.health().saves_failed, 1u) << "counted for good";
+}
+
+TEST(Status, IsYellowFromAWorryToTheNextSaveThatWasReadBack) {
+  Status status;
+  status.worry("old checkpoints could not be removed");
+  EXPECT_EQ(status.health().state, State::yellow);
+  status.saved({1, 1, 0}, 0, 0);
+  EXPECT_EQ(status.health().state, State::yellow);
+  status.verified({1, 1, 0});
+  EXPECT_EQ(status.health().state, State::green);
+}
+
+TEST(Status, IsRedForGoodOnceFenced) {
+  Status status;
+  status.fenced(Error(Code::fenced, "attempt 2 took over"));
+  status.fenced(Error(Code::fenced, "attempt 3 took over"));
+  status.saved({1, 1, 0}, 0, 0);
+  status.verified({1, 1, 0});
+  EXPECT_EQ(status.health().state, State::red);
+  EXPECT_EQ(status.fence()->what(), "attempt 2 took over") << "the first one counts";
+}
+
+TEST(Status, NamesEveryReason) {
+  Status status;
+  status.worry("a worry");
+  status.save_failed({2, 1, 0}, Error(Code::no_space, "no space left"));
+  status.fenced(Error(Code::fenced, "attempt 2 took over"));
+  EXPECT_THAT(status.health().why, SizeIs(3));
+}
+
+TEST(Status, TellsAFailureOnceAndWhatStands) {
+  Status status;
+  status.save_failed({1, 1, 0}, Error(Code::unavailable, "EIO"));
+  EXPECT_THAT(status.take_messages(), ElementsAre(HasSubstr("no checkpoint stands yet")));
+  EXPECT_THAT(status.take_messages(), IsEmpty());
+  const auto failure = status.take_failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->code(), Code::unavailable);
+  EXPECT_EQ(failure->what(), "save 1.a1: EIO");
+  EXPECT_FALSE(status.take_failure());
+  status.saved({2, 1, 0}, 0, 0);
+  status.save_failed({3, 1, 0}, Error(Code::unavailable, "EIO"));
+  EXPECT_THAT(status.take_messages(), ElementsAre(HasSubstr("2.a1 stands; training goes on")));
+}
+
+TEST(Status, KeepsABoundedNumberOfMessages) {
+  Status status;
+  for (int i = 0; i < 1000; ++i) status.warn("again");
+  EXPECT_LE(status.take_messages().size(), 100u);
+}
+
+TEST(Status, TellsTheCostOfASaveOnce) {
+  Status status;
+  EXPECT_FALSE(status.take_cost());
+  status.saved({1, 1, 0}, 0.25, 2.0);
+  const auto cost = status.take_cost();
+  ASSERT_TRUE(cost);
+  EXPECT_EQ(cost->exposed_s, 0.25);
+  EXPECT_EQ(cost->durable_s, 2.0);
+  EXPECT_FALSE(status.take_cost());
+}
+
+}  // namespace
+}  // namespace unbroken
