@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/point.h"
@@ -79,8 +81,8 @@ struct Append::Impl {
 
   std::vector<Action> sync() {
     state = State::syncing;
-    if (UNBROKEN_MUTANT("hint_before_sync"))
-      return {AdviseObject{std::string(kHintKey), hint()}, SyncPrefix{std::string(kJournalPrefix)}};
+    if (UNBROKEN_MUTANT("hint_before_sync") && !std::exchange(is_hint_early, true))
+      return {AdviseObject{std::string(kHintKey), hint()}};
     return {SyncPrefix{std::string(kJournalPrefix)}};
   }
 
@@ -153,6 +155,7 @@ struct Append::Impl {
   std::optional<Error> create_error;
   int races = 0, losses = 0;
   bool is_appended = false;
+  bool is_hint_early = false;  // of a planted fault
   std::optional<Error> error;
 };
 
@@ -166,8 +169,8 @@ std::vector<Action> Append::start() {
 
 std::vector<Action> Append::on(const Event& event) {
   Impl& me = *impl_;
-  if (me.state == Impl::State::advising) return me.finish();    // whatever came of it
-  if (std::holds_alternative<AdvisedObject>(event)) return {};  // of a planted fault
+  if (me.state == Impl::State::advising) return me.finish();           // whatever came of it
+  if (std::holds_alternative<AdvisedObject>(event)) return me.sync();  // of a planted fault
   if (me.state == Impl::State::creating) return me.on_created(event);
   if (me.state == Impl::State::catching_up) {
     if (me.is_own_come_back(event)) return me.sync();

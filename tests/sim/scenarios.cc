@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "sim/explore.h"
 #include "toy_run.h"
 
@@ -34,6 +36,16 @@ Life draw_life(SimRandom& random) {
   return life;
 }
 
+/// At any call, or where the order of two effects matters most.
+void kill_somewhere(SimProcess& process, SimRandom& random) {
+  static constexpr std::array<const char*, 5> kPoints{"filestore.before_dir_sync", "filestore.after_link",
+                                                      "journal.after_create", "commit.before_append",
+                                                      "collect.before_remove"};
+  if (random.below(2) == 0) return process.kill_at_op(1 + random.below(400));
+  const char* const point = kPoints[random.below(kPoints.size())];
+  process.kill_at_point(point, 1 + random.below(12));
+}
+
 /// One life after another; each but the last is killed somewhere, sometimes with the power.
 Outcome killed_lives(std::uint64_t seed) {
   SimWorld world({.seed = seed, .is_traced = is_traced});
@@ -44,7 +56,7 @@ Outcome killed_lives(std::uint64_t seed) {
   for (std::uint64_t i = 0; i <= lives; ++i) {
     SimProcess& process =
         world.spawn(fmt::format("life-{}", i), [&](SimProcess& me) { live(me, life, oracle); });
-    if (i < lives) process.kill_at_op(1 + random.below(400));
+    if (i < lives) kill_somewhere(process, random);
     if (random.below(4) == 0) world.spawn(fmt::format("loader-{}", i), [&](SimProcess& me) { evaluate(me); });
     if (!settle(world, oracle)) break;
     if (i < lives && random.below(2) == 0) world.power_loss();
