@@ -43,7 +43,8 @@ class Session {
   /// Ends without waiting for saves in flight; close() first.
   ~Session();
 
-  /// The memory behind the views stays where it is until close(). Errors: bad_argument (a name twice).
+  /// Before restore(). The memory behind the views stays where it is until close(). Errors: bad_argument (a
+  /// name twice, a view that cannot be read or is not contiguous).
   Result<> attach(std::string_view name, std::vector<TensorView> tensors);
   /// Finds the checkpoint to go on from and reads it into what is attached. The number of completed steps.
   /// Errors: mismatch (nothing was written or changed), not_found, journal_unreadable, corrupt, bad_argument,
@@ -54,6 +55,7 @@ class Session {
   /// exit_with()); failed saves where those are to be raised.
   Result<> step(std::uint64_t completed, const std::vector<std::pair<std::string, double>>& metrics = {});
   /// Saves the state after the last completed step and waits until it is durable. Its name: "1200.a3".
+  /// Errors: bad_argument (no step is completed yet), fenced, unavailable, no_space.
   Result<std::string> save();
   /// The last checkpoint is durable, nothing is in flight, ownership ends. Errors: that of the last save.
   Result<> close();

@@ -32,6 +32,8 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
     UNBROKEN_DO(check_no_earlier_life(process, std::string(directory), options.is_fresh_allowed));
     fs = OsFs::open(directory, {.is_created = true, .group = options.group});
   }
+  if (!is_training && fs.is(Code::bad_argument))
+    return Error(Code::not_found, std::move(fs).error().what() + ", so it is not a run");
   if (!fs.ok()) return std::move(fs).error();
   UNBROKEN_TRY(const DirectoryTrust trust, fs.value()->trust(kFolders));
   UNBROKEN_TRY(FileSystemKind kind, fs.value()->kind());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -39,6 +40,7 @@ struct Session::Impl final : Loader {
   std::optional<StopSignal> stop;
   std::uint64_t completed = 0;
   bool has_saved_first = false, is_over = false;
+  bool raises_on_save_error = false;
   std::shared_ptr<Saving> last;
 
   Result<> check(const SavedState& saved) override {
@@ -74,9 +76,18 @@ struct Session::Impl final : Loader {
 
   Result<> wait_for_last() {
     UNBROKEN_DO(last->wait(Saving::Stage::durable, by()));
-    if (auto error = last->error(); error && !last->has_reached(Saving::Stage::durable))
-      return std::move(*error);
+    const auto error = last->error();
+    // One that was committed stands, unless it is known to be damaged.
+    if (error && (!last->has_reached(Saving::Stage::durable) || error->code() == Code::corrupt))
+      return *error;
     return Done{};
+  }
+
+  /// A save that fell due. That there is no memory for it now fails the save, not the training.
+  Result<> save_due(const Metrics& metrics) {
+    auto saved = save_now(metrics);
+    if (saved.is(Code::unavailable) && !raises_on_save_error) return Done{};
+    return saved;
   }
 
   /// The state after the last step, on storage.
@@ -92,6 +103,7 @@ struct Session::Impl final : Loader {
     const auto closed = engine->close(by());
     show_messages();
     if (!closed.ok()) say(fmt::format("warning: close: {}", closed.error().what()));
+    if (saved.is(Code::fenced)) return saved.error();  // it is over, but nobody resumes from here
     if (saved.ok()) return Error(Code::stopped, fmt::format("asked to stop: saved as {}", last->name()));
     return Error(Code::stopped, fmt::format("asked to stop: the last save failed: {}", saved.error().what()))
         .next(std::string(kUnsaved));
@@ -125,18 +137,26 @@ Result<Session> Session::open(std::string_view directory, RunOptions options) {
   // Once a process: their passes are counted over all its sessions.
   static const Result<> points = install_points(process);
   UNBROKEN_DO(points);
-  const std::string where = process.env("UNBROKEN_DIR").value_or(std::string(directory));
+  if (const auto cap = process.env("UNBROKEN_STEPS"); cap && !parse_u64(*cap).ok())
+    return Error(Code::bad_argument, fmt::format("UNBROKEN_STEPS=\"{}\" is no number of steps", *cap));
+  const auto moved = process.env("UNBROKEN_DIR");
+  const std::string where = moved && !moved->empty() ? *moved : std::string(directory);
   auto impl = std::make_unique<Impl>();
   UNBROKEN_TRY(impl->runtime, Runtime::open(where, {.purpose = RuntimeOptions::Purpose::train,
                                                     .group = options.group,
                                                     .is_fresh_allowed = options.is_fresh_allowed}));
   UNBROKEN_TRY(EngineOptions engine, engine_options(*impl->runtime, options));
+  impl->raises_on_save_error = options.raises_on_save_error;
   impl->engine = std::make_unique<Engine>(impl->runtime->seams(), std::move(engine));
   return Session(std::move(impl));
 }
 
 Result<> Session::attach(std::string_view name, std::vector<TensorView> tensors) {
-  if (!impl_->names.emplace(name).second)
+  Impl& me = *impl_;
+  if (me.engine->is_open())
+    return Error(Code::bad_argument,
+                 fmt::format("attach: \"{}\" comes after restore(), so it would not be restored", name));
+  if (me.names.contains(name))
     return Error(Code::bad_argument, fmt::format("attach: \"{}\" is attached already", name));
   Dict inside;
   for (TensorView& tensor : tensors) {
@@ -148,14 +168,17 @@ Result<> Session::attach(std::string_view name, std::vector<TensorView> tensors)
     tensor.name = join_name(segment_of(name), segment_of(tensor.name));
     UNBROKEN_DO(check_name(tensor.name));
     inside.items.emplace_back(std::move(key), Node{TensorRef{tensor.name, true}});
-    impl_->live.tensors.push_back(std::move(tensor));
   }
-  impl_->roots.items.emplace_back(Node{std::string(name)}, Node{std::move(inside)});
-  impl_->live.tree = Node{impl_->roots};
+  me.names.emplace(name);
+  me.live.tensors.insert(me.live.tensors.end(), std::make_move_iterator(tensors.begin()),
+                         std::make_move_iterator(tensors.end()));
+  me.roots.items.emplace_back(Node{std::string(name)}, Node{std::move(inside)});
+  me.live.tree = Node{me.roots};
   return Done{};
 }
 
 Result<std::uint64_t> Session::restore() {
+  if (impl_->engine->is_open()) return Error(Code::bad_argument, "restore: it was called before");
   UNBROKEN_DO(impl_->engine->restore(*impl_, impl_->by()));
   impl_->stop.emplace();
   impl_->say_where_from();
@@ -173,13 +196,15 @@ Result<> Session::step(std::uint64_t completed, const std::vector<std::pair<std:
   UNBROKEN_DO(me.engine->tap(completed, metrics, me.live.tensors, {}));
   UNBROKEN_DO(me.engine->boundary(completed, metrics));
   if (me.stop->is_raised()) return me.stopped(metrics);
-  if (!me.has_saved_first || me.engine->is_due(completed)) UNBROKEN_DO(me.save_now(metrics));
+  if (!me.has_saved_first || me.engine->is_due(completed)) UNBROKEN_DO(me.save_due(metrics));
   me.show_messages();
   return Done{};
 }
 
 Result<std::string> Session::save() {
   if (!impl_->engine->is_open()) return Error(Code::bad_argument, "save: call restore() first");
+  if (impl_->completed == 0)
+    return Error(Code::bad_argument, "save: no step is completed yet, so there is no name for its state");
   UNBROKEN_DO(impl_->save_and_wait({}));
   return impl_->last->name();
 }
