@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,10 +40,10 @@ SAVING = TRAIN.replace("time.sleep(delay_s)", "(step + 1) % every or run.save()"
 
 
 def start(command, *, env=None, **more):
-    """A process with captured output."""
+    """A process with captured output. It hears Ctrl-C also where the tests run in the background of a shell."""
     return subprocess.Popen(
-        list(map(str, command)), env={**CLEAN, **(env or {})}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more,
+        list(map(str, command)), env={**CLEAN, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **more,
     )  # fmt: skip
 
 
