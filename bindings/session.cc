@@ -62,10 +62,7 @@ class PyLoader final : public Loader {
 
 class PySaving {
  public:
-  explicit PySaving(std::shared_ptr<Saving> saving, const Engine& engine, const Seams& seams)
-      : saving_(std::move(saving)), seams_(seams) {
-    (void)engine;
-  }
+  PySaving(std::shared_ptr<Saving> saving, const Seams& seams) : saving_(std::move(saving)), seams_(seams) {}
   std::string name() const { return saving_->name(); }
   std::uint64_t step() const { return saving_->step(); }
   bool has(Saving::Stage stage) const { return saving_->has_reached(stage); }
@@ -214,7 +211,7 @@ class PySession {
       const nb::gil_scoped_release released;
       return engine_->save(step, state, metrics, by());
     }();
-    return PySaving(unwrap(std::move(saved)), *engine_, runtime_->seams());
+    return PySaving(unwrap(std::move(saved)), runtime_->seams());
   }
   std::vector<std::string> digests(const std::vector<TensorTuple>& tensors) {
     const std::vector<TensorView> views = views_of(tensors);

@@ -14,7 +14,9 @@ namespace unbroken {
 
 inline constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;  ///< one read or write
 
-/// Writes `parts`, in order, as one object; its bytes are durable after ok.
+/// Writes `parts`, in order, as one object.
+/// Errors:     those of Store::open_writer and ObjectWriter; then nothing is left of it.
+/// Durability: the bytes are durable after ok, the name after Store::sync().
 Result<> write_object(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
                       const Deadline& by);
 
@@ -22,7 +24,7 @@ struct ObjectHash {
   std::uint64_t bytes = 0;
   std::vector<Xxh128> chunks;
 };
-/// Reads the object and hashes it in chunks. Errors: not_found.
+/// Reads the object and hashes it in chunks. Errors: not_found, corrupt (it ended meanwhile), unavailable.
 Result<ObjectHash> hash_object(const Seams& seams, std::string_view key, std::uint64_t chunk_bytes,
                                const Deadline& by);
 
@@ -32,11 +34,11 @@ struct TensorTarget {
   MutableBytes into;
 };
 
-/// Reads the shard once, verifies every chunk against `chunks` while it is in memory, and puts the tensors
-/// into their targets. Tensors without a target are verified only. Damage is read once more before it is
-/// believed. Errors: corrupt (with what is damaged in
-/// `damage`; targets may hold anything), bad_argument (a target of another size, or of a tensor that is not
-/// there), unavailable.
+/// Reads the shard, verifies every chunk against `chunks` while it is in memory, and puts the tensors into
+/// their targets. Tensors without a target are verified only. Damage is read once more before it is believed.
+/// Errors: corrupt (with what is damaged in `damage`, never empty then; targets may hold anything),
+/// bad_argument
+///         (a target of another size, or of a tensor that is not there), unavailable, late, stopped.
 Result<> load_shard(const Seams& seams, std::string_view key, const Index& index,
                     std::span<const Xxh128> chunks, std::span<const TensorTarget> targets,
                     std::vector<Damage>& damage, const Deadline& by);

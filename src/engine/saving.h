@@ -32,7 +32,7 @@ class Saving {
   std::optional<Error> error() const;
   /// True once the stage is reached or never will be.
   bool is_settled(Stage stage) const;
-  /// Waits for is_settled(stage). Errors: late, stopped.
+  /// Waits for is_settled(stage); ok says nothing about the save, error() does. Errors: late, stopped.
   Result<> wait(Stage stage, const Deadline& by) const;
   /// Calls `tell` after each change, from the thread that made it; at once if there already was one.
   void on_change(std::function<void()> tell);

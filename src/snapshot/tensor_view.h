@@ -24,7 +24,7 @@ struct StateView {
 /// Errors: bad_argument (null data, wrong number of strides, a sub-byte type that is not contiguous).
 Result<> check_view(const TensorView& view);
 bool is_contiguous(const TensorView& view);
-/// Copies all logical bytes into `out`, which has exactly their size.
+/// Copies all logical bytes of a view that check_view() accepts into `out`, which has exactly their size.
 void gather(const TensorView& view, MutableBytes out);
 
 }  // namespace unbroken
