@@ -91,7 +91,8 @@ void KillPlan::choose_point(Kill& kill, std::uint64_t window, bool has_checkpoin
   for (const std::string& name : straight_.points) {
     const std::uint64_t pass = ++count[name];
     if (name == kStep && ++steps > window && is_committed && !passes.empty()) break;
-    if (is_committed) passes[name].push_back(pass);
+    // A step does not wait for a commit; the points of a second save come after the first one is done.
+    if (is_committed && (has_checkpoint || name != kStep)) passes[name].push_back(pass);
     if (name == kCommitted) is_committed = true;
   }
   for (std::size_t tried = 0; tried < names_.size(); ++tried) {

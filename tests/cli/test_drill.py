@@ -11,6 +11,12 @@ import program
 import pytest
 from program import MLP, PROGRAM, ROOT, TRAIN, python, start, unbroken
 
+@pytest.fixture
+def tmp_path(in_memory):
+    """Processes are killed here and no power is lost."""
+    return in_memory
+
+
 KEYS = {"ok", "kills", "resumes", "deterministic", "first_difference", "not_attached"}
 
 
