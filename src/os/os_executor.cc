@@ -70,6 +70,8 @@ void run(Task task, const Report& report) {
 }
 
 /// A bounded queue of tasks, some of which wait for their time.
+/// Everybody is woken, not one: glibc before 2.41 may lose a pthread_cond_signal (its bug 25847), not a
+/// broadcast.
 class Queue {
  public:
   explicit Queue(std::size_t tasks_max) : tasks_max_(tasks_max) {}
@@ -80,7 +82,7 @@ class Queue {
       if (is_stopping_ || tasks_.size() >= tasks_max_) return false;
       tasks_.push_back(std::move(task));
     }
-    changed_.notify_one();
+    changed_.notify_all();
     return true;
   }
 
@@ -90,7 +92,7 @@ class Queue {
       if (is_stopping_) return;
       timed_.emplace(when, std::move(task));
     }
-    changed_.notify_one();
+    changed_.notify_all();
   }
 
   void stop() {
