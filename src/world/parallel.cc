@@ -20,9 +20,14 @@ class Shared {
  public:
   explicit Shared(std::size_t count) : count_(count) {}
 
-  void work(const Body& body) {
-    for (std::size_t i; (i = next_.fetch_add(1)) < count_; done_.fetch_add(1))
+  /// True where there was an index left.
+  bool work(const Body& body) {
+    bool has_worked = false;
+    for (std::size_t i; (i = next_.fetch_add(1)) < count_; done_.fetch_add(1)) {
+      has_worked = true;
       if (!has_failed_.load()) keep(call(body, i));
+    }
+    return has_worked;
   }
   bool is_done() const { return done_.load() == count_; }
   Result<> take() {
@@ -62,8 +67,7 @@ Result<> parallel_for(Executor& executor, Lane lane, std::size_t count, const Bo
   const std::size_t helpers = count == 0 ? 0 : std::min<std::size_t>(executor.width(lane), count - 1);
   for (std::size_t i = 0; i < helpers; ++i) {
     const bool is_taken = executor.post(lane, [shared, &body, &executor] {
-      shared->work(body);
-      executor.notify();
+      if (shared->work(body)) executor.notify();
     });
     if (!is_taken) break;
   }
