@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "cli/command.h"
 #include "cli/plan_flags.h"
 #include "cli/simulate_flags.h"
 #include "os/user_file.h"
@@ -14,16 +15,9 @@ namespace unbroken {
 
 namespace {
 
-void print_json(const Json& json) {
-  fmt::print(stdout, "{}\n", json.dump(2));
-}
-
 Result<> list_presets(const PlanFlags& flags) {
-  if (flags.is_json)
-    print_json(presets_json());
-  else
-    fmt::print(stdout, "{}", presets_text());
-  return Done{};
+  if (flags.is_json) return print_json(presets_json());
+  return print(presets_text());
 }
 
 Result<> check_chart(const std::string& path) {
@@ -47,11 +41,8 @@ Result<> plan_body(const PlanFlags& flags) {
   UNBROKEN_TRY(const JobInputs job, flags.job());
   UNBROKEN_TRY(const Plan plan, make_plan(job));
   UNBROKEN_DO(write_chart(flags.chart, plan));
-  if (flags.is_json)
-    print_json(to_json(plan));
-  else
-    fmt::print(stdout, "{}", plan_text(plan));
-  return Done{};
+  if (flags.is_json) return print_json(to_json(plan));
+  return print(plan_text(plan));
 }
 
 Result<> simulate_body(const PlanFlags& flags, const SimulateFlags& how) {
@@ -65,12 +56,10 @@ Result<> simulate_body(const PlanFlags& flags, const SimulateFlags& how) {
   if (flags.is_json) {
     Json json = to_json(run.simulation, run.result);
     json["elapsed_s"] = run.elapsed_s;
-    print_json(json);
-  } else {
-    fmt::print(stdout, "{}", simulation_text(run.simulation, run.result));
-    fmt::print(stderr, "took {:.2f} s\n", run.elapsed_s);
+    return print_json(json);
   }
-  return Done{};
+  say(fmt::format("took {:.2f} s", run.elapsed_s));
+  return print(simulation_text(run.simulation, run.result));
 }
 
 }  // namespace
@@ -78,14 +67,20 @@ Result<> simulate_body(const PlanFlags& flags, const SimulateFlags& how) {
 int plan_command(int argc, char** argv) {
   CLI::App app("What to expect of a job: interval, efficiency, money, storage", "unbroken plan");
   PlanFlags flags(app);
-  return run_parsed(app, argc, argv, [&] { return plan_body(flags); });
+  return run_command(app, argc, argv, [&]() -> Result<int> {
+    UNBROKEN_DO(plan_body(flags));
+    return 0;
+  });
 }
 
 int simulate_command(int argc, char** argv) {
   CLI::App app("Runs a job event by event, many times over", "unbroken simulate");
   PlanFlags flags(app);
   SimulateFlags how(app);
-  return run_parsed(app, argc, argv, [&] { return simulate_body(flags, how); });
+  return run_command(app, argc, argv, [&]() -> Result<int> {
+    UNBROKEN_DO(simulate_body(flags, how));
+    return 0;
+  });
 }
 
 }  // namespace unbroken

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <cstring>
-
 #include "os/user_file.h"
 
 namespace unbroken {
@@ -43,10 +40,9 @@ Result<JobInputs> PlanFlags::job() const {
   std::string preset = preset_;
   Settings file;
   if (!config_.empty()) {
-    auto text = read_user_file(config_, std::size_t{1} << 20);
-    if (!text.ok()) return std::move(text).error().with("--config");
+    UNBROKEN_TRY(const std::string text, read_file_of("--config", config_, std::size_t{1} << 20));
     std::string named;
-    UNBROKEN_TRY(file, parse_config(text.value(), config_, named));
+    UNBROKEN_TRY(file, parse_config(text, config_, named));
     if (auto checked = check_layer(file); !checked.ok())
       return std::move(checked).error().with(fmt::format("--config {}", config_));
     if (preset.empty()) preset = named;
@@ -79,43 +75,11 @@ Json presets_json() {
   return {{"presets", list}};
 }
 
-namespace {
-
-/// Exit statuses of these two commands; docs/reference has them all.
-constexpr int kMisconfigured = 78, kStorageUnavailable = 74;
-
-int report(const Error& error, bool is_json) {
-  const bool is_storage = error.code() == Code::unavailable || error.code() == Code::no_space;
-  const int status = is_storage ? kStorageUnavailable : kMisconfigured;
-  if (is_json) {
-    const Json json{{"error",
-                     {{"kind", is_storage ? "StorageUnavailable" : "Misconfigured"},
-                      {"exit_code", status},
-                      {"message", error.what()},
-                      {"next_command", error.next_command().empty() ? Json() : Json(error.next_command())}}}};
-    fmt::print(stdout, "{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
-  }
-  fmt::print(stderr, "error: {}{}\n", error.what(),
-             error.next_command().empty() ? "" : fmt::format(" (`{}`)", error.next_command()));
-  return status;
-}
-
-}  // namespace
-
-int run_parsed(CLI::App& app, int argc, char** argv, const std::function<Result<>()>& body) {
-  bool is_json = false;
-  for (int i = 1; i < argc; ++i) is_json |= std::strcmp(argv[i], "--json") == 0;
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& e) {  // --help
-    app.exit(e);
-    return 0;
-  } catch (const CLI::ParseError& e) {
-    return report(Error(Code::bad_argument, e.what()).next(fmt::format("unbroken {} --help", argv[0])),
-                  is_json);
-  }
-  const auto done = body();
-  return done.ok() ? 0 : report(done.error(), is_json);
+Result<std::string> read_file_of(std::string_view flag, const std::string& path, std::size_t bytes_max) {
+  auto text = read_user_file(path, bytes_max);
+  if (text.ok()) return text;
+  if (text.is(Code::not_found)) text = Error(Code::bad_argument, text.error().what());
+  return std::move(text).error().with(flag);
 }
 
 }  // namespace unbroken

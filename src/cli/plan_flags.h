@@ -42,7 +42,9 @@ Result<Settings> parse_config(std::string_view yaml, std::string_view path, std:
 std::string presets_text();
 Json presets_json();
 
-/// Parses argv; calls `body` when it should run. Prints help and errors and gives the exit status.
-int run_parsed(CLI::App& app, int argc, char** argv, const std::function<Result<>()>& body);
+/// A file that the flag `flag` names. Errors: bad_argument (it is not there, too large), unavailable; naming
+/// the flag.
+Result<std::string> read_file_of(std::string_view flag, const std::string& path,
+                                 std::size_t bytes_max = std::size_t{64} << 20);
 
 }  // namespace unbroken

@@ -9,9 +9,9 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "cli/plan_flags.h"
 #include "os/os_clock.h"
 #include "os/os_executor.h"
-#include "os/user_file.h"
 
 namespace unbroken {
 
@@ -135,9 +135,8 @@ Result<FailureLaw> SimulateFlags::law() const {
   if (trace_.empty()) return out;
   if (law_ != "exponential") return refuse("trace", "takes the place of --law: give one");
   out.kind = FailureLaw::Kind::trace;
-  auto text = read_user_file(trace_);
-  if (!text.ok()) return std::move(text).error().with("--trace");
-  UNBROKEN_TRY(out.trace_s, parse_trace(text.value()));
+  UNBROKEN_TRY(const std::string text, read_file_of("--trace", trace_));
+  UNBROKEN_TRY(out.trace_s, parse_trace(text));
   return out;
 }
 
