@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import importlib.util
 import json
-import os
 import sys
 import warnings
 
@@ -16,6 +15,7 @@ from unbroken._state.attached import Attached
 from unbroken._state.collect import Plan, Saved
 from unbroken._state.dtypes import bits_of, describe
 from unbroken.errors import CorruptCheckpoint, Misconfigured, StateMismatch, comes_later, say
+from unbroken.options import checked_path
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import decode, flatten, numpy_dtype, tensor_name
 
@@ -53,7 +53,7 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False, **la
         raise comes_later("only= together with into=")
     if into is not None and not isinstance(into, dict):
         raise Misconfigured('load: into= is a dict of names and objects, such as into={"model": model}')
-    reader = call(_native.core.Reader, os.path.abspath(os.fspath(path)), str(at))
+    reader = call(_native.core.Reader, checked_path(path), str(at))
     passed = []  # damaged ones that only reading found
     while True:
         saved = Saved(reader.saved, json.loads(reader.saved.tree))

@@ -26,9 +26,17 @@ def refuse_later(given: dict) -> None:
             raise comes_later(name)
 
 
+def checked_path(path) -> str:
+    """Absolute. Errors: Misconfigured for what names no directory; an empty path would be the working directory."""
+    path = os.fspath(path)
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise Misconfigured(f'{path!r} names no directory: give the path of a run, such as "runs/first"')
+    return os.path.abspath(path)
+
+
 def directory(path) -> str:
     """Where the run lives: UNBROKEN_DIR for the first path of the process, UNBROKEN_DIR.<k>.<name> for the k-th."""
-    path = os.path.abspath(os.fspath(path))
+    path = checked_path(path)
     redirected = os.environ.get("UNBROKEN_DIR")
     if not redirected:
         return path

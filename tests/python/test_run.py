@@ -473,3 +473,13 @@ def test_a_closed_run_refuses_and_closes_once(run_dir):
     for call in (run.save, run.step, lambda: run.steps(3), lambda: run.attach(x={})):
         with pytest.raises(Misconfigured, match="closed"):
             call()
+
+
+@pytest.mark.parametrize("path", ["", b"runs/first", "runs\0first"])
+def test_a_path_that_names_no_directory_is_refused(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Misconfigured, match="names no directory"):
+        unbroken.Run(path)
+    with pytest.raises(Misconfigured, match="names no directory"):
+        unbroken.load(path)
+    assert not list(tmp_path.iterdir())
