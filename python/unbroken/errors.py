@@ -17,6 +17,8 @@ import threading
 class Error(Exception):
     """Base of the errors. Uncaught in the main thread, it ends the process with `.exit_code`."""
 
+    is_vanished = False  #: the checkpoint was collected by retention while it was being read
+
     exit_code = 1
 
     def __init__(self, message: str, next_command: str = ""):
@@ -132,7 +134,9 @@ def from_core(code: str, kind: str, message: str, next_command: str = "") -> Bas
     if kind == "StateMismatch":
         return StateMismatch(message, next_command=next_command or "")
     if kind in _CLASSES:
-        return _CLASSES[kind](message, next_command or "")
+        error = _CLASSES[kind](message, next_command or "")
+        error.is_vanished = code == "vanished"  # collected by retention while it was being read
+        return error
     return RuntimeError(f"{message} ({code})")
 
 

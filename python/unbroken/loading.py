@@ -14,7 +14,7 @@ from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.collect import Plan, Saved
 from unbroken._state.dtypes import bits_of, describe
-from unbroken.errors import CorruptCheckpoint, Misconfigured, StateMismatch, comes_later, say
+from unbroken.errors import CorruptCheckpoint, Misconfigured, StateMismatch, StorageUnavailable, comes_later, say
 from unbroken.options import checked_path
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import decode, flatten, numpy_dtype, tensor_name
@@ -63,10 +63,12 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False, **la
             else:
                 content = _read_into(reader, saved, into)
             break
-        except CorruptCheckpoint as error:
-            if at != "newest" or not call(reader.next_older):
+        except (CorruptCheckpoint, StorageUnavailable) as error:
+            is_damaged = isinstance(error, CorruptCheckpoint)
+            if at != "newest" or not (is_damaged or error.is_vanished) or not call(reader.next_older):
                 raise
-            passed.append({"name": saved.name, "object": "", "what": str(error)})
+            if is_damaged:
+                passed.append({"name": saved.name, "object": "", "what": str(error)})
     known = {fallen["name"] for fallen in reader.fell_back}
     fell_back = [*reader.fell_back, *(fallen for fallen in passed if fallen["name"] not in known)]
     for fallen in fell_back:

@@ -55,7 +55,8 @@ Result<> Reader::next_older(const Deadline& by) {
   const Checkpoint* last = history_.find(failed);
   if (last != nullptr && last->is_good() && last_damage_)
     fell_back_.push_back({failed, last_damage_->object, last_damage_->what});
-  bool is_older = false;
+  // Where it was removed meanwhile, newer ones count again.
+  bool is_older = last == nullptr || last->is_intended;
   for (const Checkpoint* c : history_.lineage()) {
     const bool is_failed = c->commit.save == failed;
     if (is_older && c->is_good()) {
