@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "journal/read_journal.h"
 #include "journal/test_store.h"
@@ -105,6 +106,20 @@ TEST(Append, RepeatsACreateWhoseFateIsUnknown) {
   ASSERT_TRUE(w.append(policy(), w.others.history).ok());
   EXPECT_EQ(w.store.trace, (Trace{"get 3", "get 4", "sync", "get 2", "create 3", "get 3", "create 3", "get 3",
                                   "create 3", "sync", "get 3", "hint"}));
+}
+
+TEST(Append, ForgetsAFailureThatEndedInALostRace) {
+  World w;
+  w.store.before = [&, is_unknown = true](const std::string& told) mutable -> std::optional<Event> {
+    if (told == "create 3") {
+      w.others.add(Policy{9, 9});
+      return ActionFailed{slot_key(3), Error(Code::no_space, "ENOSPC")};
+    }
+    if (told != "create 4" || !std::exchange(is_unknown, false)) return std::nullopt;
+    return CreatedObject{slot_key(4), Created::unknown};
+  };
+  ASSERT_TRUE(w.append(policy(), w.others.history).ok());
+  EXPECT_TRUE(w.is_mine(4));
 }
 
 TEST(Append, FindsItsOwnLateCreate) {
@@ -256,6 +271,25 @@ TEST(Append, FoldsAgainWhenAnUnsyncedRecordWasReplaced) {
   const auto appended = w.append(policy(), stood);
   ASSERT_TRUE(appended.ok()) << appended.error().what();
   EXPECT_EQ(appended.value().record->slot, 4U);
+  EXPECT_EQ(appended.value().history.attempts().size(), 1U);
+}
+
+TEST(Append, FoldsAgainWhenTheChainTurnsOutToBeAnother) {
+  // Slot 3 is read, then another record takes its place and a follower of that one takes slot 4.
+  World w;
+  const History stood = w.others.history;
+  TestJournal instead = w.others;
+  w.others.open();
+  w.store.before = [&, is_first = true](const std::string& told) mutable -> std::optional<Event> {
+    if (told == "get 4" && std::exchange(is_first, false)) {
+      instead.nonce = 5000;
+      instead.add(Policy{9, 9}).add(Policy{8, 8});
+    }
+    return std::nullopt;
+  };
+  const auto appended = w.append(policy(), stood);
+  ASSERT_TRUE(appended.ok()) << appended.error().what();
+  EXPECT_EQ(appended.value().record->slot, 5U);
   EXPECT_EQ(appended.value().history.attempts().size(), 1U);
 }
 
