@@ -94,12 +94,12 @@ std::vector<Event> execute_all(const Seams& seams, const std::vector<Action>& ac
 }  // namespace
 
 void drive(const Seams& seams, Machine& machine, const Deadline& by) {
-  std::vector<Action> todo = machine.start();
-  while (!todo.empty() && !machine.is_over()) {
+  std::vector<Action> pending = machine.start();
+  while (!pending.empty() && !machine.is_over()) {
     std::vector<Action> next;
-    for (const Event& event : execute_all(seams, std::exchange(todo, {}), by))
+    for (const Event& event : execute_all(seams, std::exchange(pending, {}), by))
       for (Action& action : machine.on(event)) next.push_back(std::move(action));
-    todo = std::move(next);
+    pending = std::move(next);
   }
 }
 

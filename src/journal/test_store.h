@@ -65,15 +65,15 @@ class TestStore {
   /// Runs a machine to its end; a hang fails the test.
   template <class M>
   M& run(M& machine) {
-    std::vector<Action> todo = machine.start();
-    for (int i = 0; !todo.empty(); ++i) {
+    std::vector<Action> pending = machine.start();
+    for (int i = 0; !pending.empty(); ++i) {
       if (i == 10'000) {
         ADD_FAILURE() << "no end";
         break;
       }
-      const Event event = perform(todo.front());
-      todo.erase(todo.begin());
-      for (Action& next : machine.on(event)) todo.push_back(std::move(next));
+      const Event event = perform(pending.front());
+      pending.erase(pending.begin());
+      for (Action& next : machine.on(event)) pending.push_back(std::move(next));
     }
     EXPECT_TRUE(machine.is_over());
     return machine;

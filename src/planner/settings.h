@@ -14,7 +14,7 @@ namespace unbroken {
 /// A flag of `unbroken plan`, without its dashes.
 struct Flag {
   std::string_view name;
-  std::string_view value;  ///< placeholder: "D", "N"; empty for a switch
+  std::string_view value;  ///< as --help shows it: "D", "N"; empty for a switch
   std::string_view help;
 };
 const std::vector<Flag>& plan_flags();
