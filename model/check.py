@@ -13,8 +13,6 @@ the table names, so that a mutant dies for its own reason.  Exit 1 on any surpri
 """
 import argparse
 import concurrent.futures
-import datetime
-import json
 import pathlib
 import re
 import resource
@@ -26,7 +24,10 @@ import time
 from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
-LEDGER = HERE.parent / "campaigns" / "model.jsonl"
+sys.path.insert(0, str(HERE.parent / "tools"))
+sys.dont_write_bytecode = True
+
+import ledger  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -193,18 +194,13 @@ def check(row, scratch, number):
         shutil.rmtree(work)
 
 
-def commit_now():
-    done = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=HERE, stdout=subprocess.PIPE, text=True)
-    return done.stdout.strip() or "unknown"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="only rows whose name contains one of these")
     parser.add_argument("--full", action="store_true", help="the large configurations too")
     parser.add_argument("--list", action="store_true", help="print the table and end")
     parser.add_argument("--jobs", type=int, default=2, help="configurations at a time (default 2)")
-    parser.add_argument("--ledger", action="store_true", help=f"append a line to {LEDGER.parent.name}/{LEDGER.name}")
+    parser.add_argument("--ledger", action="store_true", help="append a line to campaigns/model.jsonl")
     options = parser.parse_args()
 
     rows = [row for row in TABLE if not row.full or options.full or options.list or options.names]
@@ -222,7 +218,7 @@ def main():
         print(f"model: {' and '.join(missing)} not found: install the package of that name", file=sys.stderr)
         return 1
 
-    begin = time.monotonic()
+    commit, begin = ledger.commit_now(), time.monotonic()
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="unbroken-model-") as scratch, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -246,13 +242,9 @@ def main():
           f"({used.ru_utime + used.ru_stime:.0f} s of processor), "
           f"{surprises} surprise{'' if surprises == 1 else 's'}")
     if options.ledger:
-        LEDGER.parent.mkdir(exist_ok=True)
-        line = {"kind": "model", "commit": commit_now(), "n": len(outcomes), "violations": surprises,
-                "elapsed_s": round(elapsed, 1),
-                "at": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "states": states, "full": options.full}
-        with open(LEDGER, "a", encoding="utf-8") as ledger:
-            ledger.write(json.dumps(line, sort_keys=True) + "\n")
+        ledger.append("model", "model", n=len(outcomes), violations=surprises, elapsed_s=elapsed,
+                      command=" ".join(["model/check.py", *sys.argv[1:]]), commit=commit, states=states,
+                      rows={outcome.row.name: outcome.states for outcome in outcomes if not outcome.row.fails})
     return 1 if surprises else 0
 
 

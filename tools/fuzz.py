@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
 """Builds the fuzzers (preset `fuzz`, clang 19 with ASan and UBSan) and runs each for some seconds with bounded memory.
 
-    fuzz.py [--seconds 60] [--jobs 1] [--ledger FILE.jsonl] [NAME ...]
+    fuzz.py [--seconds 60] [--jobs 1] [--ledger] [NAME ...]
 
 Seeds are tests/hostile/NAME; what is found stays below build/fuzz/corpus/NAME. A crash is a file
-build/fuzz/found-NAME-*: add it to tests/hostile with its story. Exit 1 when anything was found.
+build/fuzz/found-NAME-*: add it to tests/hostile with its story. --ledger adds a line a target to campaigns/fuzz.jsonl.
+Exit 1 when anything was found.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import ledger
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/fuzz"
@@ -56,24 +57,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--ledger", type=Path)
+    parser.add_argument("--ledger", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     names = options.names or targets()
     build(names)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    failed = False
+    commit = ledger.commit_now()
+    failed = total = 0
     for name in names:
         count, elapsed, found = run(name, options.seconds, options.jobs)
-        failed = failed or found
+        failed += found
+        total += count
         print(f"{name}: {count} inputs in {elapsed:.0f} s, {'FOUND' if found else 'nothing found'}", flush=True)
         if options.ledger:
-            line = {
-                "kind": f"fuzz:{name}", "commit": commit, "n": count, "violations": int(found),
-                "elapsed_s": round(elapsed, 1), "at": datetime.datetime.now(datetime.timezone.utc).isoformat(),
-            }  # fmt: skip
-            with options.ledger.open("a") as out:
-                out.write(json.dumps(line) + "\n")
+            command = f"tools/fuzz.py --seconds {options.seconds} --jobs {options.jobs} {name}"
+            ledger.append("fuzz", f"fuzz:{name}", n=count, violations=int(found), elapsed_s=elapsed, command=command,
+                          commit=commit)
+    print(f"{total} inputs in all")
+    print(f"{len(names) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
