@@ -11,7 +11,7 @@ import atexit
 import os
 import weakref
 
-from unbroken import _native, options
+from unbroken import _native, options, signals
 from unbroken._native import call
 from unbroken._state.attached import Attached, Loader, unread_names
 from unbroken.errors import Interrupted, Misconfigured, StateMismatch, comes_later, say
@@ -63,6 +63,7 @@ class Run:
         self._is_restored = self._in_body = self._is_broken = self._is_closed = self._is_inert = False
         self._micro = 0  # calls of step(accumulate=N) since the last boundary
         _open.add(self)
+        self._stop.watch()
 
     # -- what a user looks at
 
@@ -138,24 +139,21 @@ class Run:
         if self._is_restored:
             return self._step
         self._attached.check_owners()
-        self._stop.watch()
-        try:
-            loader = Loader(self._attached)
-            report = call(self._session.restore, loader)
-            for line in start_lines(report, self.attempt, self.path):
-                say(line)
-            self._step = report["step"]
-            if not report["fresh"]:
-                for note in loader.finish():
-                    say(note)
-                self._loader, self._has_label = loader, True
-                for feed in self._feeds:
-                    feed.epoch = self._attached.epochs.get(self._attached.name_of(feed.loader), feed.epoch)
-        except BaseException:
-            self._stop.close()
-            raise
+        self._obey_stop()
+        loader = Loader(self._attached)
+        report = call(self._session.restore, loader)
+        for line in start_lines(report, self.attempt, self.path):
+            say(line)
+        self._step = report["step"]
+        if not report["fresh"]:
+            for note in loader.finish():
+                say(note)
+            self._loader, self._has_label = loader, True
+            for feed in self._feeds:
+                feed.epoch = self._attached.epochs.get(self._attached.name_of(feed.loader), feed.epoch)
         self._is_restored = True
         self._say_messages()
+        self._obey_stop()
         return self._step
 
     # -- the loop
@@ -261,8 +259,7 @@ class Run:
         if kind is not None:
             self._saver.at_boundary(self._step, kind, read(metrics), capture)
         self._say_messages()
-        if self._stop.is_set:
-            self._interrupt()
+        self._obey_stop()
 
     def _check_all_taken(self):
         if self._loader is None:
@@ -292,7 +289,7 @@ class Run:
     def _why_save(self, is_last, is_first) -> str | None:
         if is_last:
             return "last"
-        if self._stop.is_set:
+        if self._stop.is_pending:
             return "emergency"
         if self._saver.is_asked:
             return "explicit"
@@ -300,10 +297,24 @@ class Run:
             return "first"
         return "due" if call(self._session.is_due, self._step) else None
 
-    def _interrupt(self):
-        is_durable, how = self._saver.settle()
-        self._stop.is_set = False
-        message = f"stopped by SIGTERM after step {self._step}: {how}"
+    @property
+    def _is_whole(self) -> bool:
+        """True where the state at hand is that of `_step`."""
+        return not (self._is_broken or self._in_body or self._micro)
+
+    def _obey_stop(self) -> None:
+        """Errors: Interrupted, where SIGTERM came: 75 where what is durable is the state at hand."""
+        if not self._stop.is_pending:
+            return
+        self._stop.is_pending = False
+        where = f"after step {self._step}" if self._is_restored else "before anything was restored"
+        if not self._is_whole:
+            is_durable, how = False, f"a step that was begun is lost; {self.newest or 'no checkpoint'} stands"
+        elif self._has_completed:
+            is_durable, how = self._saver.settle(self._step)
+        else:  # nothing was done since then
+            is_durable, how = True, f"{self.newest or 'no checkpoint, as before,'} stands and nothing is lost"
+        message = f"stopped by SIGTERM {where}: {how}"
         say(message)
         raise Interrupted(message, 75 if is_durable else 76)
 
@@ -360,6 +371,9 @@ class Run:
             if self._late_metrics is not None:
                 step, values = self._late_metrics
                 call(self._session.late_metrics, step, read(values))
+            if self._stop.is_pending and not is_quiet and self._has_completed and self._is_whole:
+                if not self._saver.has(self._step):
+                    self._saver.at_boundary(self._step, "emergency", read(self._noted), None)
             while call(self._session.drain, _SLICE_S) is False:
                 pass
             call(self._session.close, how)
@@ -372,9 +386,8 @@ class Run:
             self._stop.close()
             self._watch.close()
             self._attached.generators.close()
-        if self._stop.is_set and not is_quiet:
-            is_saved = self._saver.has(self._step) and not self._is_broken
-            raise Interrupted("stopped by SIGTERM after the last boundary", 75 if is_saved else 76)
+        if not is_quiet:
+            self._obey_stop()
 
     def __enter__(self) -> Run:
         return self
@@ -399,10 +412,10 @@ class Run:
 
     def _become_inert(self) -> None:
         self._is_inert = True
-        self._stop.close()
 
 
 def _after_fork() -> None:
+    signals.after_fork()
     for run in list(_open):
         run._become_inert()
 

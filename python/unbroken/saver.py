@@ -74,9 +74,11 @@ class Saver:
         tree = canonical({"dict": capture.tree})
         saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, kind))
 
-    def settle(self) -> tuple[bool, str]:
-        """Waits for the last save: whether it is durable, and what became of it in words."""
+    def settle(self, step: int) -> tuple[bool, str]:
+        """Waits for the last save: whether it is durable and of `step`, and what became of it in words."""
         try:
+            if self.last is None or self.last.step not in (step, None):
+                return False, f"that step was not saved; {self._session.newest or 'no checkpoint'} stands"
             self.last.wait("durable")
             return True, f"saved as {self.last.name}"
         except (Error, RuntimeError) as error:

@@ -1,6 +1,7 @@
 """Which core the tests run on: the native one; a fake one in memory where a test needs faults on demand (`fake`)."""
 
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import fake_core
 HAS_CORE = any((Path(__file__).resolve().parents[2] / "python" / "unbroken").glob("_core*.so"))
 if not HAS_CORE:
     sys.modules["unbroken._core"] = fake_core
-from unbroken import _native, options  # noqa: E402
+from unbroken import _native, options, run  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,13 @@ def clean(monkeypatch):
     fake_core.DISK.clear()
     fake_core.Session.fail_saves = []
     random.seed(0)
+    handler = signal.getsignal(signal.SIGTERM)
     yield
+    left = list(run._open)
+    for one in left:
+        one._close("error", is_quiet=True)
+    assert not left, "the test leaves a run open"
+    assert signal.getsignal(signal.SIGTERM) is handler, "the test leaves a handler behind"
 
 
 @pytest.fixture

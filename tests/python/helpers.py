@@ -3,6 +3,21 @@
 import os
 from contextlib import contextmanager
 
+import unbroken
+
+
+FULL = ("no_space", "StorageFull", "the disk is full", "")
+
+
+def life(path, steps, body=lambda run, step: None, **more):
+    """One life; the yielded steps."""
+    seen = []
+    with unbroken.Run(path, **more) as run:
+        for step in run.steps(steps):
+            seen.append(step)
+            body(run, step)
+    return seen
+
 
 @contextmanager
 def stops_at(step):

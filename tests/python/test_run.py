@@ -1,25 +1,13 @@
 """Run: labels, boundaries, saves, stops. In one process, on the native core where it is there."""
 
 import os
-import signal
-import threading
 
 import pytest
 import torch
 
 import unbroken
-from helpers import stops_at
-from unbroken import Interrupted, Misconfigured, NothingToResume, options
-
-
-def life(path, steps, body=lambda run, step: None, **more):
-    """One life; the yielded steps."""
-    seen = []
-    with unbroken.Run(path, **more) as run:
-        for step in run.steps(steps):
-            seen.append(step)
-            body(run, step)
-    return seen
+from helpers import FULL, life, stops_at
+from unbroken import Misconfigured, NothingToResume, options
 
 
 def test_steps_go_from_the_restored_one_to_n(run_dir):
@@ -185,9 +173,6 @@ def test_when_saves_are_taken(run_dir, fake):
     assert session.closed == "finished"
 
 
-FULL = ("no_space", "StorageFull", "the disk is full", "")
-
-
 def test_a_failed_save_in_the_background_is_said_once_and_training_goes_on(run_dir, fake, capsys):
     def body(run, step):
         if step == 1:
@@ -307,7 +292,7 @@ def test_the_tap_sees_every_tensor_and_every_value(run_dir, fake):
 
 @pytest.mark.parametrize("name", sorted(options.LATER))
 def test_keywords_of_later_versions_are_refused_by_name(run_dir, name):
-    unbroken.Run(run_dir, **{name: options.LATER[name]})
+    unbroken.Run(run_dir, **{name: options.LATER[name]}).close()
     with pytest.raises(Misconfigured, match=f"^{name}: comes later$") as caught:
         unbroken.Run(run_dir, **{name: "x" if options.LATER[name] != "x" else "y"})
     assert caught.value.exit_code == 78
@@ -321,6 +306,7 @@ def test_functions_of_later_versions_are_refused_by_name(run_dir):
                        "cast": lambda: unbroken.load(run_dir, into={}, cast=True)}.items():  # fmt: skip
         with pytest.raises(Misconfigured, match=f"^{name}: comes later$"):
             call()
+    run.close()
 
 
 def test_a_keyword_that_nobody_knows_is_a_type_error(run_dir):
@@ -367,102 +353,11 @@ def test_resume_names_a_checkpoint(run_dir):
     life(run_dir, 4, lambda run, step: (run.state.update(k=step), run.save()), keep_last=9)
     with unbroken.Run(run_dir, resume="2.a1") as run:
         assert run.restore() == 2 and run.state["k"] == 1
-    with pytest.raises(NothingToResume):
-        unbroken.Run(run_dir, resume=99).restore()
+    with pytest.raises(NothingToResume), unbroken.Run(run_dir, resume=99) as run:
+        run.restore()
 
 
-# -- stops
-
-
-def test_sigterm_finishes_the_step_saves_it_and_interrupts(run_dir):
-    before = signal.getsignal(signal.SIGTERM)
-
-    def body(run, step):
-        if step == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-        run.state["k"] = step
-
-    seen = []
-    with pytest.raises(Interrupted) as caught:
-        life(run_dir, 9, lambda run, step: (seen.append(step), body(run, step)))
-    assert seen == [0, 1, 2, 3]
-    assert caught.value.code == 75 and caught.value.exit_code == 75
-    assert signal.getsignal(signal.SIGTERM) is before
-    with unbroken.Run(run_dir) as run:
-        assert run.restore() == 4 and run.state["k"] == 3
-
-
-def test_sigterm_whose_save_fails_is_76(run_dir, fake):
-    def body(run, step):
-        if step == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-            fake.Session.fail_saves = [FULL]
-
-    with pytest.raises(Interrupted) as caught:
-        life(run_dir, 9, body)
-    assert caught.value.code == 76
-
-
-def test_sigterm_after_the_last_boundary_is_obeyed_at_the_end(run_dir):
-    with pytest.raises(Interrupted) as caught, unbroken.Run(run_dir) as run:
-        for _ in run.steps(3):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert caught.value.code == 75
-
-
-def test_a_second_sigterm_goes_to_the_previous_handler(run_dir):
-    heard = []
-    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
-    try:
-        with pytest.raises(Interrupted), unbroken.Run(run_dir) as run:
-            for _ in run.steps(3):
-                os.kill(os.getpid(), signal.SIGTERM)
-                assert heard == []
-                os.kill(os.getpid(), signal.SIGTERM)
-                assert heard == [1]
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def test_a_handler_of_somebody_else_is_left_alone(run_dir):
-    before = signal.getsignal(signal.SIGTERM)
-    other = lambda *_: None  # noqa: E731
-    try:
-        with unbroken.Run(run_dir) as run:
-            run.restore()
-            signal.signal(signal.SIGTERM, other)
-        assert signal.getsignal(signal.SIGTERM) is other
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def test_another_thread_is_told_that_signals_are_not_watched(run_dir, capsys):
-    thread = threading.Thread(target=life, args=(run_dir, 2))
-    thread.start()
-    thread.join()
-    assert "signals cannot be watched" in capsys.readouterr().err
-
-
-def test_a_forked_child_is_inert(run_dir):
-    with unbroken.Run(run_dir) as run:
-        for _ in run.steps(2):
-            pass
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                run.log(x=1)
-                run.close()
-                run.drain()
-                try:
-                    run.save()
-                except Misconfigured as error:
-                    status = 0 if "forked" in str(error) and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL else 2
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        run.save()
+# -- the end
 
 
 def test_a_closed_run_refuses_and_closes_once(run_dir):
