@@ -2,7 +2,7 @@
 
 The classes below `Error` are ordinary exceptions. `Interrupted` and `Superseded` are stops: they derive from
 SystemExit, so that `except Exception` catches neither, and `.code` is the status with which the process ends.
-Each has `.kind` (the class name), `.exit_code` and `.next_command` (what a person should run next, or "").
+Each has `.kind` (the class name), `.exit_code` and `.next_command`: what a person should run next, never empty.
 """
 
 from __future__ import annotations
@@ -10,46 +10,67 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shlex
 import sys
 import threading
 
 
-class Error(Exception):
+class _Advice:
+    """What all of them have. In a next command, the word DIR stands for the directory of the run."""
+
+    directory: str | None = None  #: of the run; `naming` fills it in
+    _default_next = "python -m pydoc unbroken"
+    _next = ""
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+    @property
+    def next_command(self) -> str:
+        words = (self._next or self._default_next).split(" ")
+        where = "DIR" if self.directory is None else shlex.quote(_printable(self.directory))
+        return " ".join(where if word == "DIR" else word for word in words)
+
+
+class Error(_Advice, Exception):
     """Base of the errors. Uncaught in the main thread, it ends the process with `.exit_code`."""
 
     is_vanished = False  #: the checkpoint was collected by retention while it was being read
+    live_is_undefined = False  #: it came while live objects were being filled: this process must not train on
 
     exit_code = 1
 
     def __init__(self, message: str, next_command: str = ""):
         super().__init__(message)
-        self.next_command = next_command
-
-    @property
-    def kind(self) -> str:
-        return type(self).__name__
+        self._next = next_command
 
 
 class NothingToResume(Error):
     """No checkpoint where there has to be one, or a damaged journal."""
 
     exit_code = 66
+    _default_next = "unbroken ls DIR"
 
 
 class CorruptCheckpoint(Error):
     """The bytes of the checkpoint that was asked for are damaged."""
 
     exit_code = 65
+    _default_next = "unbroken verify DIR"
 
 
 class StateMismatch(Error):
-    """The checkpoint and the attached objects do not fit each other; the live objects are untouched.
+    """The checkpoint and the attached objects do not fit each other.
+
+    The live objects are untouched, but where `.live_is_undefined` says otherwise.
 
     `.missing`: names that are attached and not in the checkpoint. `.unread`: names in the checkpoint that
     nothing attached takes. `.changed`: (name, saved, live), both sides as "F32[3,4]".
     """
 
     exit_code = 65
+    _default_next = "unbroken show DIR"
 
     def __init__(self, message="", missing=(), unread=(), changed=(), next_command=""):
         self.missing, self.unread, self.changed = sorted(missing), sorted(unread), sorted(changed)
@@ -69,26 +90,29 @@ class StorageUnavailable(Error):
     """The storage did not do what was asked."""
 
     exit_code = 74
+    _default_next = "ls -ld DIR"
 
 
 class StorageFull(Error):
     """No space or quota left."""
 
     exit_code = 74
+    _default_next = "df -h DIR"
 
 
 class Misconfigured(Error):
     """The call or the environment has to be changed first."""
 
     exit_code = 78
+    _default_next = "python -m pydoc unbroken.Run"
 
 
-class _Stop(SystemExit):
+class _Stop(_Advice, SystemExit):
     """A stop of the whole process that is not an error."""
 
     def __init__(self, message: str, code: int, next_command: str = ""):
         super().__init__(code)
-        self.message, self.next_command = message, next_command
+        self.message, self._next = message, next_command
         if threading.current_thread() is not threading.main_thread():
             _must_end_with(code)
 
@@ -99,17 +123,19 @@ class _Stop(SystemExit):
     def exit_code(self) -> int:
         return self.code
 
-    @property
-    def kind(self) -> str:
-        return type(self).__name__
-
 
 class Interrupted(_Stop):
     """The run was asked to stop. 75: the newest commit survives the event; 76: the last save did not commit."""
 
+    @property
+    def _default_next(self) -> str:  # the same command goes on where this process stopped
+        return shlex.join(map(_printable, sys.orig_argv))
+
 
 class Superseded(_Stop):
     """A newer attempt owns the run; this process must not touch it any more. 82."""
+
+    _default_next = "unbroken ls DIR"
 
     def __init__(self, message: str, next_command: str = ""):
         super().__init__(message, 82, next_command)
@@ -142,7 +168,45 @@ def from_core(code: str, kind: str, message: str, next_command: str = "") -> Bas
 
 def comes_later(name: str) -> Misconfigured:
     """The refusal of a name that a later version brings."""
-    return Misconfigured(f"{name}: comes later")
+    return Misconfigured(f"{name}: comes later", "unbroken version")
+
+
+def _printable(text: str) -> str:
+    """Without the lone surrogates that stand for undecodable bytes in paths."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@contextlib.contextmanager
+def naming(directory: str):
+    """Errors that pass get to know the directory of the run, for their next command."""
+    try:
+        yield
+    except (Error, _Stop) as error:
+        error.directory = error.directory or directory
+        raise
+
+
+@contextlib.contextmanager
+def filling(checkpoint: str):
+    """While live objects are being filled: an error that passes says that they are undefined now."""
+    try:
+        yield
+    except Exception as error:
+        warning = (
+            "the live objects are partly filled, so that their state is undefined: start this program again; "
+            "this run takes no more steps"
+        )
+        if isinstance(error, Error):
+            if not error.live_is_undefined:
+                error.args = (f"{error}\n{warning}",)
+                error.live_is_undefined = True
+            raise
+        mine = StateMismatch(
+            f"while checkpoint {checkpoint} was put into the live objects: {type(error).__name__}: {error}\n{warning}",
+            next_command=f"unbroken show DIR {checkpoint}",
+        )
+        mine.live_is_undefined = True
+        raise mine from error
 
 
 def say(line: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import fnmatch
 import importlib.util
 import json
@@ -14,8 +16,17 @@ from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.collect import Plan, Saved
 from unbroken._state.dtypes import bits_of, describe
-from unbroken.errors import CorruptCheckpoint, Misconfigured, StateMismatch, StorageUnavailable, comes_later, say
-from unbroken.options import checked_path
+from unbroken.errors import (
+    CorruptCheckpoint,
+    Misconfigured,
+    StateMismatch,
+    StorageUnavailable,
+    comes_later,
+    filling,
+    naming,
+    say,
+)
+from unbroken.options import checked_at, checked_bool, checked_path
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import decode, flatten, numpy_dtype, tensor_name
 
@@ -51,17 +62,34 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False, **la
         raise comes_later("pin")
     if into is not None and only is not None:
         raise comes_later("only= together with into=")
-    if into is not None and not isinstance(into, dict):
+    if into is not None and not (isinstance(into, dict) and all(isinstance(name, str) for name in into)):
         raise Misconfigured('load: into= is a dict of names and objects, such as into={"model": model}')
-    reader = call(_native.core.Reader, checked_path(path), str(at))
+    if torch is not None:
+        checked_bool("torch", torch)
+    at, only, path = checked_at("at", at), _globs(only), checked_path(path)
+    with naming(path):
+        return _load(path, into, at, only, torch)
+
+
+def _globs(only):
+    globs = [only] if isinstance(only, str) else only
+    if globs is None:
+        return None
+    if not isinstance(globs, (list, tuple, set, frozenset)) or not all(isinstance(glob, str) for glob in globs):
+        raise Misconfigured(f'load: only={only!r}: a glob over names, such as only="model.*", or a list of them')
+    if not globs:
+        raise Misconfigured("load: only= holds no glob; leave it out to load everything")
+    return list(globs)
+
+
+def _load(path, into, at, only, torch):
+    reader = call(_native.core.Reader, path, at)
     passed = []  # damaged ones that only reading found
+    filled = None if into is None else Filled(into)
     while True:
         saved = Saved(reader.saved, json.loads(reader.saved.tree))
         try:
-            if into is None:
-                content = _read(reader, saved, [only] if isinstance(only, str) else only, torch)
-            else:
-                content = _read_into(reader, saved, into)
+            content = _read(reader, saved, only, torch) if filled is None else filled.read(reader, saved)
             break
         except (CorruptCheckpoint, StorageUnavailable) as error:
             is_damaged = isinstance(error, CorruptCheckpoint)
@@ -81,6 +109,7 @@ def _read(reader, saved, only, wants_torch):
     make = _maker(wants_torch)
     roots = {name: node for name, node in saved.roots.items() if flatten(node) != [("", node)] or node != {"dict": []}}
     if only is not None:
+        _check_globs(only, saved, roots)
         roots = {name: _prune(node, segment_of_node(name), only) for name, node in roots.items()}
         roots = {name: node for name, node in roots.items() if node is not None}
     made = {}
@@ -95,6 +124,26 @@ def _read(reader, saved, only, wants_torch):
         targets.append((name, tensors.destination(value)[0], saved.specs[name][2]))
     call(reader.read, targets)
     return {name: decode(node, lambda tag, tensor: made[saved.canon(tensor)]) for name, node in roots.items()}
+
+
+def _check_globs(globs, saved, roots):
+    """Errors: Misconfigured for a glob that matches no name, listing near ones."""
+    names = {}  # in order
+    for root, node in roots.items():
+        path = segment_of_node(root)
+        for name, leaf in flatten(node, path):
+            while name != path:
+                names[name], name = None, name[: name.rindex(".")]  # what it lies in is a name, too
+            names[path] = None
+            if tensor_name(leaf) is not None:
+                names[tensor_name(leaf)] = None
+    for glob in globs:
+        if not any(fnmatch.fnmatchcase(name, glob) for name in names):
+            near = difflib.get_close_matches(glob.strip("*?."), names, 5, 0.5) or [*map(segment_of_node, roots)]
+            raise Misconfigured(
+                f"load: only={glob!r} matches no name in checkpoint {saved.name}; near ones: {', '.join(near)}",
+                f"unbroken show DIR {saved.name}",
+            )
 
 
 def _prune(node, name, globs):
@@ -130,15 +179,30 @@ def _maker(wants_torch):
     return make
 
 
-def _read_into(reader, saved, into):
-    attached = Attached()
-    for name, value in into.items():
-        attached.add(name, value)
-    absent = [segment_of_node(name) for name in into if name not in saved.roots]
-    if absent:
-        raise StateMismatch(f"checkpoint {saved.name} holds {', '.join(saved.roots)}", missing=absent)
-    plan: Plan = attached.plan(saved, set(into))
-    call(reader.read, plan.destinations())
-    plan.finish()
-    attached.verify(saved, set(into))
-    return dict(into)
+class Filled:
+    """The objects of `into=`, filled in place and strictly."""
+
+    def __init__(self, into: dict):
+        self._into, self._attached = into, Attached()
+        for name, value in into.items():
+            self._attached.add(name, value)
+        self._attached.check_owners()
+        self._has_begun = False
+
+    def read(self, reader, saved) -> dict:
+        """Errors: StateMismatch, with nothing changed unless it says so; those of reading."""
+        with filling(saved.name) if self._has_begun else contextlib.nullcontext():
+            absent = [segment_of_node(name) for name in self._into if name not in saved.roots]
+            if absent:
+                raise StateMismatch(
+                    f"checkpoint {saved.name} holds {', '.join(saved.roots)}",
+                    missing=absent,
+                    next_command=f"unbroken show DIR {saved.name}",
+                )
+            plan: Plan = self._attached.plan(saved, set(self._into))
+        self._has_begun = True
+        with filling(saved.name):
+            call(reader.read, plan.destinations())
+            plan.finish()
+            self._attached.verify(saved, set(self._into))
+        return dict(self._into)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from unbroken.errors import Misconfigured, comes_later
@@ -12,6 +13,8 @@ LATER = {
     "arena": None, "max_bandwidth": None, "mtti": None, "rpo": None, "every_min": None, "every_max": None,
     "missing": None, "unread": None, "rename": None, "cast": False, "only": None,
 }  # fmt: skip
+
+_MANY = 2**32
 
 _paths: list[str] = []  # of the Runs of this process, in order, each once
 
@@ -28,7 +31,8 @@ def refuse_later(given: dict) -> None:
 
 def checked_path(path) -> str:
     """Absolute. Errors: Misconfigured for what names no directory; an empty path would be the working directory."""
-    path = os.fspath(path)
+    with contextlib.suppress(TypeError):
+        path = os.fspath(path)
     if not isinstance(path, str) or not path or "\0" in path:
         raise Misconfigured(f'{path!r} names no directory: give the path of a run, such as "runs/first"')
     return os.path.abspath(path)
@@ -49,37 +53,74 @@ def directory(path) -> str:
 
 def steps_limit(n: int) -> int:
     """n, or UNBROKEN_STEPS where that is less."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+    if not _is_count(n, 0):
         raise Misconfigured(f"steps: {n!r} is not a number of steps")
     text = os.environ.get("UNBROKEN_STEPS")
     if not text:
         return n
-    if not text.isascii() or not text.isdigit():
-        raise Misconfigured(f"UNBROKEN_STEPS is {text!r}, not a number of steps: give it as UNBROKEN_STEPS=100")
+    if not text.isascii() or not text.isdigit() or len(text) > 20:
+        raise Misconfigured(
+            f"UNBROKEN_STEPS is {text[:80]!r}, not a number of steps: give it as UNBROKEN_STEPS=100",
+            "unset UNBROKEN_STEPS",
+        )
     return min(n, int(text))
+
+
+def _is_count(value, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def checked_bool(name: str, value) -> bool:
+    """Errors: Misconfigured for anything but True and False: fresh="no" would be true."""
+    if not isinstance(value, bool):
+        raise Misconfigured(f"{name}={value!r}: True or False")
+    return value
+
+
+def checked_at(name: str, value) -> str:
+    """A checkpoint, as text. Errors: Misconfigured."""
+    if isinstance(value, str) or _is_count(value, 0):
+        return str(value)
+    raise Misconfigured(f'{name}={value!r}: "newest", a step (1200) or a checkpoint ("1200.a3")')
+
+
+def checked_timeout(name: str, value) -> float | None:
+    """Seconds, or None. Errors: Misconfigured."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise Misconfigured(f"{name}={value!r}: a number of seconds, or None")
+    return float(value)
+
+
+def environment_flag(name: str) -> bool:
+    """True for 1; 0, an empty text and an absent variable are False. Errors: Misconfigured for anything else."""
+    text = os.environ.get(name, "")
+    if text not in ("", "0", "1"):
+        raise Misconfigured(f"{name} is {text!r}: it may be 1 or 0, or not set", f"unset {name}")
+    return text == "1"
 
 
 def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group) -> dict:
     """Options for the core. Errors: Misconfigured, naming the keyword."""
-    if isinstance(every, bool) or not isinstance(every, (int, str)):
+    if not isinstance(every, str) and not _is_count(every, -_MANY):
         raise Misconfigured(f'every={every!r}: give a number of steps (every=50), a duration (every="10min") or "auto"')
     if isinstance(every, int) and every < 1:
         raise Misconfigured(f"every={every}: at least 1 step")
-    if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1:
-        raise Misconfigured(f"keep_last={keep_last!r}: at least 1 checkpoint")
-    if on_save_error not in ("warn", "raise"):
+    if not _is_count(keep_last, 1) or keep_last >= _MANY:
+        raise Misconfigured(f"keep_last={keep_last!r}: at least 1 checkpoint, and fewer than {_MANY}")
+    if not isinstance(on_save_error, str) or on_save_error not in ("warn", "raise"):
         raise Misconfigured(f'on_save_error={on_save_error!r}: "warn" or "raise"')
-    if isinstance(resume, bool) or not isinstance(resume, (int, str)):
-        raise Misconfigured(f'resume={resume!r}: "newest", a step (1200) or a checkpoint ("1200.a3")')
+    environment_flag("UNBROKEN_RESUMED")  # the core looks for it
     if group is not None and not isinstance(group, str):
         raise Misconfigured(f"group={group!r}: the name of a group")
     return {
         "every": str(every),
         "keep_last": keep_last,
         "verified_min": min(2, keep_last),
-        "resume": str(resume),
-        "fresh": bool(fresh),
-        "takeover": bool(takeover) or os.environ.get("UNBROKEN_TAKEOVER") == "1",
+        "resume": checked_at("resume", resume),
+        "fresh": checked_bool("fresh", fresh),
+        "takeover": checked_bool("takeover", takeover) | environment_flag("UNBROKEN_TAKEOVER"),
         "group": group,
         "on_save_error": on_save_error,
     }

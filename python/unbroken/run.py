@@ -14,7 +14,7 @@ import weakref
 from unbroken import _native, options, signals
 from unbroken._native import call
 from unbroken._state.attached import Attached, Loader, unread_names
-from unbroken.errors import Interrupted, Misconfigured, StateMismatch, comes_later, say
+from unbroken.errors import Interrupted, Misconfigured, StateMismatch, comes_later, naming, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
 from unbroken._state.names import canonical, segment_of_node
@@ -47,7 +47,9 @@ class Run:
             every=every, keep_last=keep_last, resume=resume, fresh=fresh, takeover=takeover,
             on_save_error=on_save_error, group=group,
         )  # fmt: skip
-        self._session = call(_native.core.Session, options.directory(path), settings)
+        path = options.directory(path)
+        with naming(path):
+            self._session = call(_native.core.Session, path, settings)
         self._attached = Attached()
         self._metrics = Metrics()
         self._noted: dict = {}  # the metrics of the last completed step
@@ -60,6 +62,7 @@ class Run:
         self._step = 0
         self._has_label = False  # `_step` names a state that was completed or restored
         self._has_completed = False
+        self._is_undefined = False  # live objects were partly filled
         self._is_restored = self._in_body = self._is_broken = self._is_closed = self._is_inert = False
         self._micro = 0  # calls of step(accumulate=N) since the last boundary
         _open.add(self)
@@ -117,9 +120,11 @@ class Run:
             self._attached.add(name, value)
             try:
                 if self._loader is not None:
-                    self._give_part(name, value)
-            except Exception:
+                    with naming(self.path):
+                        self._give_part(name, value)
+            except BaseException as error:
                 self._attached.remove(name)
+                self._is_undefined = getattr(error, "live_is_undefined", not isinstance(error, Exception))
                 raise
             self._watch.add(value)
 
@@ -141,13 +146,19 @@ class Run:
         self._attached.check_owners()
         self._obey_stop()
         loader = Loader(self._attached)
-        report = call(self._session.restore, loader)
-        for line in start_lines(report, self.attempt, self.path):
-            say(line)
+        try:
+            with naming(self.path):
+                report = call(self._session.restore, loader)
+                for line in start_lines(report, self.attempt, self.path):
+                    say(line)
+                notes = [] if report["fresh"] else loader.finish()
+        except BaseException:
+            self._is_undefined = loader.has_begun
+            raise
+        for note in notes:
+            say(note)
         self._step = report["step"]
         if not report["fresh"]:
-            for note in loader.finish():
-                say(note)
             self._loader, self._has_label = loader, True
             for feed in self._feeds:
                 feed.epoch = self._attached.epochs.get(self._attached.name_of(feed.loader), feed.epoch)
@@ -237,6 +248,7 @@ class Run:
     # -- a boundary
 
     def _boundary(self, is_last: bool) -> None:
+        self._check_usable("steps")
         self._is_broken = True  # until the boundary is passed, this state has no name
         self._watch.check()
         self._check_all_taken()
@@ -266,10 +278,12 @@ class Run:
             return
         left = self._attached.leftover(self._loader.saved)
         if left:
-            raise StateMismatch(
-                f"checkpoint {self._loader.saved.name} holds what nothing was attached for",
-                unread=unread_names(self._loader.saved, left),
-            )
+            with naming(self.path):
+                raise StateMismatch(
+                    f"checkpoint {self._loader.saved.name} holds what nothing was attached for",
+                    unread=unread_names(self._loader.saved, left),
+                    next_command=f"unbroken show DIR {self._loader.saved.name}",
+                )
         self._loader.drop()
         self._loader = None
 
@@ -329,6 +343,7 @@ class Run:
         self._check_usable("save")
         if tag is not None:
             raise comes_later("tag")
+        options.checked_bool("wait", wait)
         if self._in_body or self._micro:
             return self._saver.ask(wait)
         if self._is_broken:
@@ -345,7 +360,7 @@ class Run:
         """Until nothing is being written, verified or deleted any more; False at the timeout (seconds)."""
         if self._is_inert or self._is_closed:
             return True
-        left = timeout
+        left = options.checked_timeout("timeout", timeout)
         while left is None or left > 0:
             part = _SLICE_S if left is None else min(_SLICE_S, left)
             if call(self._session.drain, part) is not False:
@@ -405,6 +420,13 @@ class Run:
             raise Misconfigured(f"{what}: this process was forked from the one that owns the run")
         if self._is_closed:
             raise Misconfigured(f"{what}: the run is closed")
+        if self._is_undefined:
+            with naming(self.path):
+                raise Misconfigured(
+                    f"{what}: a restore failed when the live objects were partly filled, so that their state is "
+                    "undefined: start this program again",
+                    "unbroken ls DIR",
+                )
 
     def _say_messages(self) -> None:
         for line in call(self._session.take_messages):

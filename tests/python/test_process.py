@@ -36,7 +36,7 @@ def test_a_mismatch_names_what_differs_in_its_line():
         child(RAISES.format("StateMismatch", "'no fit', missing=list('abcdefg'), changed=[('z', 'F32[1]', 'F32[2]')]"))
     )
     assert code == 65
-    assert err.splitlines()[-1] == "error: no fit: a, b, c, d, e and 3 more"
+    assert err.splitlines()[-1] == "error: no fit: a, b, c, d, e and 3 more: try `unbroken show DIR`"
 
 
 @pytest.mark.parametrize(

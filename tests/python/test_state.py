@@ -111,25 +111,26 @@ def test_containers_come_back_in_place_and_in_order(run_dir):
             "b": 1,
             "a": [1.5, 2],
             "nested": {"t": (1, 2)},
-            "o": OrderedDict(),
+            "o": OrderedDict(y=0, z=0),
             "seen": set(),
-            "q": deque(maxlen=3),
-            "c": Counter(),
+            "q": deque([0, 0, 0], maxlen=3),
+            "c": Counter(a=1, b=2),
+            "rich": (numpy.full(2, float(filled)), 5 + filled),
         }
         if filled:
-            value["a"] += [0.25]
+            value["a"][0] = 0.25
             value["nested"]["t"] = (3, None)
             value["b"] = 10**30
-            value["o"].update(z=1, y=2)
+            value["o"] = OrderedDict(z=1, y=2)
             value["seen"] |= {1, "x", (2, 3)}
             value["q"].extend([1, 2, 3, 4])
-            value["c"].update("hello")
+            value["c"].update("abba")
         return value
 
     before, after = make(True), make(False)
     inner = {key: after[key] for key in ("a", "nested", "o", "seen", "q", "c")}
     there_and_back(run_dir, before, after)
-    assert after == before
+    assert bits(after) == bits(before)
     assert list(after) == list(before)
     assert all(after[key] is inner[key] for key in inner)
     assert type(after["o"]) is OrderedDict and list(after["o"]) == ["z", "y"]
@@ -360,7 +361,7 @@ def some_state(rng, depth=0):
             value = value.T
         return value, numpy.zeros_like(value)
     if kind == "number":
-        return rng.choice([rng.random(), rng.randrange(10**30), None, True]), 0
+        return rng.choice([(rng.random(), 0.0), (rng.randrange(10**30), 0), (None, 0), (True, False), (2.5, None)])
     if kind == "text":
         return "".join(rng.choices('ab.\\"1', k=3)), ""
     parts = [some_state(rng, depth + 1) for _ in range(rng.randrange(1, 5))]

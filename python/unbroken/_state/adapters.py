@@ -6,11 +6,20 @@ import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 
 from unbroken._state import tensors
-from unbroken._state.collect import CONTAINERS, OBJECTS
-from unbroken.errors import StateMismatch
+from unbroken._state.collect import CONTAINERS, OBJECTS, kind_of_value
+from unbroken.errors import CorruptCheckpoint, StateMismatch
 from unbroken._state.generators import GeneratorAdapter, handlers_of
 from unbroken._state.names import join, segment_of_node
-from unbroken._state.tree import decode, encode, is_container, items_of, pairs_of, tensor_name, tensors_of
+from unbroken._state.tree import (
+    decode,
+    encode,
+    is_container,
+    items_of,
+    kind_of,
+    pairs_of,
+    tensor_name,
+    tensors_of,
+)
 
 _PLAIN = {type(None), bool, int, float, complex, str, bytes}
 _DICTS = (dict, OrderedDict, Counter, defaultdict)
@@ -59,6 +68,23 @@ def rich_leaves(value, _around=()):
         yield value
 
 
+def placed(value, name: str, _around=()):
+    """(name, tensor) of everything in an attached object that is restored in the memory where it is."""
+    if type(value) in _PLAIN:
+        return
+    if tensors.is_tensor(value):
+        yield name, value
+    elif isinstance(value, (*_DICTS, list, tuple, deque)):
+        if id(value) in _around:
+            return
+        pairs = value.items() if isinstance(value, _DICTS) else enumerate(value)
+        for key, item in pairs:
+            yield from placed(item, join(name, segment_of_node(encode(key, name))), (*_around, id(value)))
+    else:
+        for own, tensor in getattr(adapter_of(value), "tensors", tuple)():
+            yield join(name, own), tensor
+
+
 class StatefulAdapter:
     """Any object with state_dict and load_state_dict: it gets back whole what it gave."""
 
@@ -68,14 +94,15 @@ class StatefulAdapter:
         self.value = value
 
     def capture(self, capture, name):
-        return capture.value(self.value.state_dict(), name)
+        with capture.as_(in_place=False, anew=True, is_exact=self.is_exact):
+            return capture.value(self.value.state_dict(), name)
 
     def plan(self, node, name, plan):
         plan.make(node, self._devices(name) if tensors_of(node) else None)
         differences = getattr(self.value, "_unbroken_differences", None)  # our own objects say what differs
         if differences is not None:
-            plan.changed += differences(decode(node), name)
-        plan.then(OBJECTS, lambda: self._load(plan.value(node), name))
+            plan.changed += differences(decode(node, lambda tag, tensor: None), name)
+        plan.then(OBJECTS, lambda state: self._load(state, name), node)
 
     def _devices(self, name):
         """Where the live object holds the tensor of a name: there the new one is made."""
@@ -84,9 +111,7 @@ class StatefulAdapter:
         def note(value, path):
             if tensors.is_tensor(value):
                 devices[path] = getattr(value, "device", None)
-                return {"tensor": path}
-            adapter = adapter_of(value)
-            return adapter.capture(_Names(note), path) if adapter else None
+            return None
 
         encode(self.value.state_dict(), name, note)
         return devices.get
@@ -103,24 +128,11 @@ class StatefulAdapter:
             ) from error
 
 
-class _Names:
-    """A capture that only looks at names."""
-
-    def __init__(self, note):
-        self._note = note
-
-    def value(self, value, name):
-        return encode(value, name, self._note)
-
-    def tensor(self, value, name):
-        return self._note(value, name)
-
-
 class ContainerAdapter:
     """A dict, a list, a set, a deque, or one tensor: restored in place, tensors keep their memory.
 
-    Keys must agree on both sides, but for a dict or list that is empty here, and for a Counter or a list of plain
-    values: they take what was saved. Values that are not tensors are replaced.
+    Both sides must have the same keys, lengths and sorts of values; None may stand for a plain value that is not
+    there yet. Plain values and the items of sets are replaced by the saved ones.
     """
 
     is_exact = True
@@ -141,62 +153,73 @@ class ContainerAdapter:
 
 def plan_value(live, node, name, plan, put) -> None:
     """Plans `live` from `node`. `put(value)` replaces `live` where it stands; None where it cannot be replaced."""
+    if tensors.is_tensor(live):
+        plan.fill(node, live, name)
+        return
     adapter = adapter_of(live)
     if adapter is not None:
         adapter.plan(node, name, plan)
-    elif tensors.is_tensor(live):
-        plan.fill(node, live, name)
-    elif isinstance(live, _DICTS) and pairs_of(node) is not None:
-        _plan_dict(live, node, name, plan)
-    elif isinstance(live, (list, deque)) and items_of(node) is not None:
-        _plan_list(live, node, name, plan)
-    elif isinstance(live, tuple) and items_of(node) is not None and is_rich(live):
-        _plan_items(live, items_of(node), name, plan, lambda i, value: None)
-    elif isinstance(live, set) and isinstance(node, dict) and node.get("kind") == "set":
-        plan.then(CONTAINERS, lambda: (live.clear(), live.update(plan.value(node))))
-    elif tensors_of(node) or (put is None) or (is_container(node) and is_rich(live)):
+    elif not _is_alike(live, node, name):
         plan.differs(node, live, name)
+    elif isinstance(live, _DICTS):
+        _plan_dict(live, node, name, plan)
+    elif isinstance(live, (list, deque)):
+        _plan_items(live, items_of(node), name, plan, live.__setitem__)
+    elif isinstance(live, tuple) and not isinstance(live, _torch_size()):
+        _plan_tuple(live, node, name, plan, put)
+    elif isinstance(live, set):
+        plan.then(CONTAINERS, lambda items: (live.clear(), live.update(items)), node)
     else:
-        plan.then(CONTAINERS, lambda: put(plan.value(node)))
+        plan.then(CONTAINERS, put, node)
+
+
+def _is_alike(live, node, name) -> bool:
+    here, there = kind_of_value(live, name), kind_of(node)
+    is_open = here == "None" or there == "None"  # one of them is a value that is not there yet
+    return here == there or (is_open and not (is_container(node) or tensor_name(node) or isinstance(live, _SEVERAL)))
+
+
+_SEVERAL = (*_DICTS, list, tuple, deque, set, frozenset)
+
+
+def _torch_size():
+    return sys.modules["torch"].Size if hasattr(sys.modules.get("torch"), "Size") else ()
 
 
 def _plan_dict(live, node, name, plan):
-    pairs = pairs_of(node)
-    if not live or isinstance(live, Counter):
-        plan.make(node)
-        plan.then(CONTAINERS, lambda: (live.clear(), live.update(plan.value(node))))
-        return
     found = {}
     for key in live:
-        key_node = encode(key, name)
-        found[join(name, segment_of_node(key_node))] = key
+        found[join(name, segment_of_node(encode(key, name)))] = key
     fresh: dict = {}  # values that are replaced, by key
-    for key_node, item in pairs:
+    order = []  # of the keys, as it was saved
+    for key_node, item in pairs_of(node):
         path = join(name, segment_of_node(key_node))
         if path not in found:
             plan.unread_below(item, path)
             continue
         key = found.pop(path)
+        order.append(key)
         plan_value(live[key], item, path, plan, lambda value, key=key: fresh.__setitem__(key, value))
     for path, key in found.items():
         plan.missing_below(live[key], path)
 
-    def rebuild():  # in the saved order
-        keys = [plan.value(key_node) for key_node, _ in pairs]
-        values = {key: fresh.get(key, live[key]) for key in keys}
+    def rebuild():
+        values = {key: fresh.get(key, live[key]) for key in order}
         live.clear()
         live.update(values)
 
     plan.then(CONTAINERS, rebuild)
 
 
-def _plan_list(live, node, name, plan):
-    items = items_of(node)
-    if not live or not (is_rich(live) or tensors_of(node)):
-        plan.make(node)
-        plan.then(CONTAINERS, lambda: (live.clear(), live.extend(plan.value(node))))
-        return
-    _plan_items(live, items, name, plan, live.__setitem__)
+def _plan_tuple(live, node, name, plan, put):
+    fresh = list(live)
+    _plan_items(live, items_of(node), name, plan, fresh.__setitem__)
+
+    def replace():
+        if any(a is not b for a, b in zip(fresh, live, strict=True)):
+            put(tuple(fresh))
+
+    plan.then(CONTAINERS, replace)
 
 
 def _plan_items(live, items, name, plan, put):
@@ -217,31 +240,23 @@ class StateAdapter:
         self.state = state
 
     def capture(self, capture, name):
-        return capture.value(self.state, name)
+        with capture.as_(in_place=False, anew=True):
+            return capture.value(self.state, name)
 
     def plan(self, node, name, plan):
         live = {join(name, segment_of_node(encode(key, name))): key for key in self.state}
-        for key_node, item in pairs_of(node) or ():
+        if kind_of(node) != "dict":
+            raise CorruptCheckpoint(f"checkpoint {plan.saved.name}: its state is no dict")
+        for key_node, item in pairs_of(node):
             path = join(name, segment_of_node(key_node))
-            key = live.pop(path, None)
-            value = self.state.get(key) if key is not None else None
-            spec = plan.saved.spec(tensor_name(item)) if tensor_name(item) else None
-            if spec and tensors.is_tensor(value) and _fits(value, item, spec, path):
-                plan.fill(item, value, path)
-            else:
-                plan.make(item)
+            value = self.state[live.pop(path)] if path in live else None
+            plan.make(item, lambda _, value=value: getattr(value, "device", None) if tensors.is_tensor(value) else None)
         if live:
             plan.notes.append(f"not in checkpoint {plan.saved.name}, kept as it is: {', '.join(sorted(live))}")
 
-        def put():
+        def put(values):
             kept = {key: self.state[key] for key in live.values()}
-            values = plan.value(node)
             self.state.clear()
             self.state.update({**values, **kept})
 
-        plan.then(CONTAINERS, put)
-
-
-def _fits(value, node, spec, name):
-    view = tensors.view(value, name)
-    return view.tag in node and (view.dtype, view.shape) == spec[:2]
+        plan.then(CONTAINERS, put, node)

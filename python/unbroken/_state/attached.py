@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import sys
@@ -9,9 +10,9 @@ import sys
 from unbroken import _native
 from unbroken._state import tensors
 from unbroken._native import call
-from unbroken._state.adapters import StateAdapter, root_adapter
-from unbroken._state.collect import Capture, Plan, Saved, differences, plan_root
-from unbroken.errors import Misconfigured, StateMismatch
+from unbroken._state.adapters import StateAdapter, placed, root_adapter
+from unbroken._state.collect import OBJECTS, Capture, Plan, Saved, differences, plan_root
+from unbroken.errors import Misconfigured, StateMismatch, filling
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import flatten, pairs_of, tensor_name, tensors_of
@@ -43,8 +44,11 @@ class Attached:
             raise Misconfigured(
                 f"attach: {name!r} is {kind.__module__}.{kind.__qualname__}, which has neither state_dict and "
                 "load_state_dict nor a known kind that can be restored in place (a plain value can stand in a dict, "
-                "or in run.state)"
+                "or in run.state)",
+                f"run.state[{name!r}] = ...",
             )
+        for path, tensor in placed(value, segment_of_node(name)):
+            tensors.check_in_place(tensor, path)
         self._objects[name], self._adapters[name] = value, adapter
 
     def remove(self, name: str) -> None:
@@ -125,14 +129,15 @@ class Attached:
                 plan_root(name, adapter, saved, plan)
         if names is None and "state" in saved.roots:
             self._state_adapter.plan(saved.roots["state"], "state", plan)
-        plan.check()
+        if names is None:
+            plan.changed += self.generators.check(saved.roots.get("rng", {"dict": []}))
+            plan.then(OBJECTS, self._put_epochs, saved.roots.get("run"))
+        plan.prepare()
         return plan
 
-    def finish_ours(self, saved: Saved) -> None:
-        """Puts back what is ours but for the generators."""
-        run = {key: node for key, node in pairs_of(saved.roots.get("run")) or ()}
-        self.epoch = run.get("epoch", 0)
-        self.epochs = dict(pairs_of(run.get("epochs")) or ())
+    def _put_epochs(self, run) -> None:
+        self.epoch = (run or {}).get("epoch", 0)
+        self.epochs = dict((run or {}).get("epochs", {}))
 
     def restore_generators(self, saved: Saved) -> None:
         """Puts the global generators back; attached ones are part of the plan."""
@@ -148,7 +153,9 @@ class Attached:
         changed = differences(saved, capture, call(_native.core.digests, capture.tensors), adapters)
         if changed:
             raise StateMismatch(
-                f"after loading checkpoint {saved.name}, the live state is not the saved one", changed=changed
+                f"after loading checkpoint {saved.name}, the live state is not the saved one",
+                changed=changed,
+                next_command=f"unbroken verify DIR {saved.name}",
             )
 
     def leftover(self, saved: Saved) -> list[str]:
@@ -176,42 +183,60 @@ class Loader:
         self._plan: Plan | None = None
         self._kept: dict[str, bytearray] = {}
         self._groups: list = []  # put back the settings of optimizers, which a new scheduler overwrites
+        self._targets: list = []
+        self.has_begun = False  # live objects are being filled: an error leaves them undefined
 
     def check(self, state) -> None:
-        """Errors: StateMismatch or Misconfigured; nothing was written, and the live objects are untouched."""
+        """Errors: StateMismatch or Misconfigured; nothing was written, and the live objects are untouched.
+
+        They are not where an earlier checkpoint turned out to be damaged while it was read; the error says so.
+        """
         self.saved = Saved(state, json.loads(state.tree))
-        self._plan = self._attached.plan(self.saved)
+        with filling(self.saved.name) if self.has_begun else contextlib.nullcontext():
+            self._plan = self._attached.plan(self.saved)
+            self._targets = list(self._plan.destinations())
+            taken = {name for name, _, _ in self._targets}
+            self._kept = {}
+            for name, (_, _, nbytes, _) in self.saved.specs.items():
+                if name not in taken:
+                    self._kept[name] = bytearray(nbytes)
+                    self._targets.append((name, _address(self._kept[name]), nbytes))
 
     def targets(self, state):
-        """(name, pointer, nbytes) of every stored tensor."""
+        """(name, pointer, nbytes) of every stored tensor. From now on live objects may change."""
         del state
-        wanted = self._plan.destinations()
-        taken = {name for name, _, _ in wanted}
-        self._kept = {}
-        for name, (_, _, nbytes, _) in self.saved.specs.items():
-            if name not in taken:
-                self._kept[name] = bytearray(nbytes)
-                wanted.append((name, _address(self._kept[name]), nbytes))
-        return wanted
+        self.has_begun = True
+        return self._targets
 
     def finish(self) -> list[str]:
-        """Completes the objects and proves them equal to the checkpoint; lines worth saying. Errors: StateMismatch."""
+        """Completes the objects and proves them equal to the checkpoint; lines worth saying.
+
+        Errors: StateMismatch, with the live objects undefined.
+        """
+        with filling(self.saved.name):
+            return self._finish()
+
+    def _finish(self):
         plan, attached = self._plan, self._attached
         plan.finish()
         for root in attached.leftover(self.saved):
             for name in map(self.saved.canon, tensors_of(self.saved.roots[root])):
                 if name not in self._kept:  # tied to what was restored: take it from there, before it moves on
                     self._kept[name] = bytearray(tensors.to_bytes(plan.made(name)))
-        attached.finish_ours(self.saved)
         attached.restore_generators(self.saved)
         attached.verify(self.saved)
-        self._plan = None
+        self._plan, self._targets = None, []
         self._groups = attached.remember_groups()
         return plan.notes
 
     def late(self, name: str) -> list[str]:
         """Gives an object that was attached after the restore its part. Errors: StateMismatch, as ever."""
         plan = self._attached.plan(self.saved, {name})
+        with filling(self.saved.name):
+            self._give(name, plan)
+        return plan.notes
+
+    def _give(self, name, plan):
         for tensor, pointer, nbytes in plan.destinations():
             if nbytes:
                 ctypes.memmove(pointer, _address(self._kept[tensor]), nbytes)
@@ -220,7 +245,6 @@ class Loader:
             for put_back in self._groups:
                 put_back()
         self._attached.verify(self.saved, {name})
-        return plan.notes
 
     def drop(self) -> None:
         """Frees what is kept for late attaches."""

@@ -3,10 +3,10 @@
 Capture: every attached object is walked; its tensors get names, its other state becomes nodes of the tree
 (tree.py). Two names of the same memory (storage, offset, shape, strides) are kept once, with an alias.
 
-Plan: the way back, in three parts. `plan` compares the saved state with the live objects and changes nothing;
-`destinations` says where the bytes of each tensor belong, in place where the live tensor is contiguous;
-`finish` puts everything else into the objects. What differs is collected in the plan and raised at once, as one
-StateMismatch with every name.
+Plan: the way back, in three parts. `plan` compares the saved state with the live objects and changes nothing: what
+differs is collected in the plan and raised at once, as one StateMismatch with every name, and everything else that
+can fail is done there too, memory allocated and values decoded. `destinations` says where the bytes of each tensor
+belong, in place where the live tensor is contiguous. `finish` puts everything else into the objects.
 
 An *adapter* (adapters.py) knows one sort of object:
     capture(capture, name) -> node
@@ -16,10 +16,24 @@ An *adapter* (adapters.py) knows one sort of object:
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict, defaultdict, deque
+from contextlib import contextmanager
+
 from unbroken._state import tensors
 from unbroken.errors import Misconfigured, StateMismatch
 from unbroken._state.names import NAME_BYTES_MAX, segment_of_node
-from unbroken._state.tree import NOT_A_LEAF, Encoder, decode, flatten, pairs_of, refuse, tensor_name, text
+from unbroken._state.tree import (
+    NOT_A_LEAF,
+    Encoder,
+    decode,
+    encode,
+    flatten,
+    kind_of,
+    pairs_of,
+    refuse,
+    tensor_name,
+    text,
+)
 
 #: when what is put back (Plan.then): later ones see what earlier ones did
 CONTAINERS, MODULES, OPTIMIZERS, SCHEDULERS, OBJECTS, GENERATORS = range(6)
@@ -37,11 +51,20 @@ class Capture:
         self.aliases: list[tuple[str, str]] = []
         self.inexact: set[str] = set()  # names whose owner does not promise to give them back unchanged
         self.is_exact = True
+        self._in_place, self._anew = True, False
         self.keep: list = []
         self.tree: list = []
         self._names: set[str] = set()
         self._by_memory: dict[tuple, str] = {}
         self.encoder = Encoder(self._leaf)
+
+    @contextmanager
+    def as_(self, in_place: bool, anew: bool, is_exact: bool = True):
+        """What is taken meanwhile goes back into the memory it is in, or is made anew, or either."""
+        before = self._in_place, self._anew, self.is_exact
+        self._in_place, self._anew, self.is_exact = in_place, anew, is_exact and self.is_exact
+        yield
+        self._in_place, self._anew, self.is_exact = before
 
     def root(self, name: str, adapter) -> None:
         """Takes the object of `adapter` under the attach name `name`."""
@@ -67,6 +90,10 @@ class Capture:
             raise refuse(name, "two parts of the state have this name")
         if len(name) * 4 > NAME_BYTES_MAX and len(name.encode()) > NAME_BYTES_MAX:
             raise refuse(name, f"the name is longer than {NAME_BYTES_MAX} bytes")
+        if self._in_place:
+            tensors.check_in_place(value, name)
+        if self._anew:
+            tensors.check_plain(value, name)
         view = tensors.view(value, name)
         self._names.add(name)
         if not self.is_exact:
@@ -87,6 +114,13 @@ class Capture:
         adapter = adapter_of(value)
         if adapter is None:
             return NOT_A_LEAF
+        if self._anew:
+            kind = type(value)
+            raise refuse(
+                name,
+                f"{kind.__module__}.{kind.__qualname__} could only come back as a dict here: attach it under a name",
+                "run.attach(NAME=...)",
+            )
         before, self.is_exact = self.is_exact, self.is_exact and adapter.is_exact
         node = adapter.capture(self, name)
         self.is_exact = before
@@ -125,8 +159,23 @@ class Saved:
         return tensors.describe(dtype, shape)
 
 
+def kind_of_value(value, name: str) -> str:
+    """tree.kind_of for a live value that is no tensor; for an object with a state of its own, its class."""
+    kind = type(value)
+    if kind in (list, tuple, dict, OrderedDict, Counter, set, frozenset):
+        return kind.__name__
+    if kind is deque:
+        return "deque" if value.maxlen is None else f"deque of at most {value.maxlen}"
+    if kind is defaultdict:
+        return "defaultdict" if value.default_factory is None else "defaultdict with a factory"
+    try:
+        return kind_of(encode(value, name))
+    except Misconfigured:
+        return f"{kind.__module__}.{kind.__qualname__}"
+
+
 class Plan:
-    """How the saved state goes into the live objects. Nothing is touched before `finish`, but memory of tensors."""
+    """How the saved state goes into the live objects. Until `prepare` has returned, nothing is touched."""
 
     def __init__(self, saved: Saved, owners=None):
         self.saved, self.owners = saved, owners
@@ -139,7 +188,8 @@ class Plan:
         self._make: dict[str, tuple] = {}  # stored name -> (tag, like)
         self._made: dict[str, object] = {}
         self._copies: list = []
-        self._steps: list[tuple[int, object]] = []
+        self._destinations: list[tuple] = []
+        self._steps: list[tuple] = []  # (order, function, nodes), then (order, function, values)
 
     # -- comparing
 
@@ -159,12 +209,18 @@ class Plan:
 
     def differs(self, node, value, name):
         """`value` cannot take `node`."""
-        live = tensors.view(value, name).text if tensors.is_tensor(value) else repr(value)[:80]
-        self.changed.append((name, self.saved.describe(node), live))
+        saved, is_tensor = self.saved.describe(node), tensors.is_tensor(value)
+        live = tensors.view(value, name, reads=False).text if is_tensor else repr(value)[:80]
+        if is_tensor == (tensor_name(node) is not None):  # say what sort each side is
+            here = "numpy array" if tensors.is_array(value) else "torch tensor"
+            here = here if is_tensor else kind_of_value(value, name)
+            saved, live = f"{kind_of(node)} {saved}", f"{here} {live}"
+        self.changed.append((name, saved, live))
 
     def fill(self, node, live, name) -> None:
         """The bytes of the tensor in `node` go into the live tensor or array `live`."""
-        view = tensors.view(live, name, writes=True)
+        tensors.check_in_place(live, name)
+        view = tensors.view(live, name, reads=False)
         if tensor_name(node) is None or view.tag not in node:
             self.differs(node, live, name)
             return
@@ -174,7 +230,7 @@ class Plan:
             self.changed.append((name, tensors.describe(dtype, shape), view.text))
             return
         other = self._live.get(canon)
-        if other is not None and tensors.view(other, name).memory != view.memory:
+        if other is not None and tensors.view(other, name, reads=False).memory != view.memory:
             self.changed.append((name, f"{view.text} tied to {canon}", f"{view.text} of its own"))
         elif view.memory and self._memory.setdefault(view.memory, canon) != canon:
             tied_to = self._memory[view.memory]
@@ -190,29 +246,23 @@ class Plan:
                 tag = "tensor" if "tensor" in leaf else "array"
                 self._make.setdefault(self.saved.canon(name), (tag, like(name) if like else None))
 
-    def value(self, node):
-        """The object of a node, with the tensors that fill and make arranged for. Only while finishing."""
-        return decode(node, lambda tag, name: self._made[self.saved.canon(name)])
+    def then(self, order: int, function, *nodes) -> None:
+        """Calls `function` with the objects of `nodes` once the bytes are there; the smaller `order` comes first.
 
-    def then(self, order: int, function) -> None:
-        """Calls `function()` once the bytes are there; the smaller `order` comes first."""
-        self._steps.append((order, function))
+        Their tensors are those that fill and make arranged for.
+        """
+        self._steps.append((order, function, nodes))
 
-    def check(self) -> None:
-        """Raises what differs."""
+    def prepare(self) -> None:
+        """Raises what differs, and does everything else that can fail: afterwards the bytes may come."""
         if self.missing or self.unread or self.changed:
             raise StateMismatch(
                 f"checkpoint {self.saved.name} does not fit what is attached",
                 self.missing,
                 self.unread,
                 self.changed,
+                f"unbroken show DIR {self.saved.name}",
             )
-
-    # -- carrying out
-
-    def destinations(self):
-        """(name, pointer, nbytes) of every tensor that is wanted; allocates the new ones."""
-        out = []
         for name, (dtype, shape, nbytes, _) in self.saved.specs.items():
             if name in self._live:
                 target = self._live[name]
@@ -225,24 +275,29 @@ class Plan:
             pointer, copy = tensors.destination(target)
             if copy is not None:
                 self._copies.append(copy)
-            out.append((name, pointer, nbytes))
-        return out
+            self._destinations.append((name, pointer, nbytes))
+        self._steps = [(order, f, [self._value(node) for node in nodes]) for order, f, nodes in self._steps]
+
+    def _value(self, node):
+        return decode(node, lambda tag, name: tensors.as_plain(self._made[self.saved.canon(name)]))
+
+    # -- carrying out
+
+    def destinations(self) -> list[tuple]:
+        """(name, pointer, nbytes) of every tensor that is wanted."""
+        return self._destinations
 
     def made(self, name: str):
-        """The live or new tensor of a stored tensor. Only after `destinations`."""
+        """The live or new tensor of a stored tensor."""
         return self._made[name]
-
-    def takes(self, name: str) -> bool:
-        """True where the bytes of the stored tensor `name` are wanted."""
-        return name in self._live or name in self._make
 
     def finish(self) -> None:
         """After the bytes arrived: strided and device tensors, then everything else in order."""
         for copy in self._copies:
             copy()
         self._copies.clear()
-        for _, function in sorted(self._steps, key=lambda step: step[0]):
-            function()
+        for _, function, values in sorted(self._steps, key=lambda step: step[0]):
+            function(*values)
         self._steps.clear()
 
 

@@ -93,18 +93,23 @@ def numpy_node(generator, name: str):
 
 def set_numpy(generator, node) -> None:
     """The reverse of numpy_node."""
-    numpy = sys.modules["numpy"]
-    state = _numpy_back(decode(node))
-    spawned = state.pop("spawned", None)
-    if isinstance(generator, numpy.random.RandomState):
-        generator.set_state(state)
-        return
+    spawned = _set_numpy_bits(generator, node)
     bits = getattr(generator, "bit_generator", generator)
-    bits.state = state
     if spawned is not None:
         behind = spawned - bits.seed_seq.n_children_spawned
         if behind > 0:
             bits.seed_seq.spawn(behind)
+
+
+def _set_numpy_bits(generator, node):
+    """Without the spawned streams, which cannot be taken back; how many they are, or None."""
+    state = _numpy_back(decode(node))
+    spawned = state.pop("spawned", None)
+    if isinstance(generator, sys.modules["numpy"].random.RandomState):
+        generator.set_state(state)
+    else:
+        getattr(generator, "bit_generator", generator).state = state
+    return spawned
 
 
 def torch_node(generator, name: str):
@@ -154,17 +159,31 @@ class GeneratorAdapter:
         if _sort_of(node) != _sort_of(live):
             plan.changed.append((name, _sort_of(node), _sort_of(live)))
             return
-        plan.then(GENERATORS, lambda: _set_or_refuse(self._set, self.generator, node, name))
+        before, here = _spawned(node), _spawned(live)
+        if before is None and here is None or None not in (before, here) and before >= here:
+            put = _set_numpy_bits if self._set is set_numpy else self._set
+            why = _why_refused(lambda: live, lambda state: put(self.generator, state), node)
+            if why is not None:
+                plan.changed.append((name, "a state", f"a generator that refuses it: {why}"))
+            plan.then(GENERATORS, lambda: self._set(self.generator, node))
+        else:
+            plan.changed.append((name, f"{before} streams spawned", f"{here} streams spawned"))
 
 
-def _set_or_refuse(set_state, generator, node, name):
+def _spawned(node):
+    return dict((key, value) for key, value in pairs_of(node) or () if key == "spawned").get("spawned")
+
+
+def _why_refused(get, put, node) -> str | None:
+    """Why a generator does not take a state; None where it does. It is left as it was."""
+    before = get()
     try:
-        set_state(generator, node)
-    except (ValueError, TypeError, KeyError, RuntimeError, struct.error) as error:
-        raise StateMismatch(
-            f"{name}: the generator refuses the saved state: {error}",
-            changed=[(name, "a state", "another sort of generator")],
-        ) from error
+        put(node)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        put(before)
+    return None
 
 
 def _sort_of(node) -> str:
@@ -195,6 +214,27 @@ def _accelerators(torch):
         yield "mps.0", mps.get_rng_state, mps.set_rng_state
 
 
+def _here():
+    """name below rng -> (get, put) of every global generator of the libraries that are imported; states are nodes."""
+    found = {"python": (lambda: python_node(random._inst, "rng.python"), lambda n: set_python(random._inst, n))}
+    legacy = sys.modules.get("numpy.random")
+    if legacy is not None:
+        found["numpy"] = (
+            lambda: _numpy_value(legacy.get_state(legacy=False), "rng.numpy"),
+            lambda n: legacy.set_state(_numpy_back(decode(n))),
+        )
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "default_generator"):
+        mine = torch.default_generator
+        found["torch.cpu"] = (lambda: torch_node(mine, "rng.torch.cpu"), lambda n: set_torch(mine, n))
+        for name, get, put in _accelerators(torch):
+            found[f"torch.{name}"] = (
+                lambda get=get: {"bytes": bytes(get().numpy()).hex()},
+                lambda n, put=put: put(_torch_state(n)),
+            )
+    return found
+
+
 class GlobalGenerators:
     """`rng`. Threads: the trainer's."""
 
@@ -204,17 +244,18 @@ class GlobalGenerators:
 
     def capture(self):
         """{"dict": ...} of every global generator of the libraries that are imported, and of the kept ones."""
-        found = {"python": python_node(random._inst, "rng.python")}
-        if "numpy.random" in sys.modules:
-            found["numpy"] = _numpy_value(sys.modules["numpy.random"].get_state(legacy=False), "rng.numpy")
-        torch = sys.modules.get("torch")
-        if torch is not None and hasattr(torch, "default_generator"):
-            found["torch.cpu"] = torch_node(torch.default_generator, "rng.torch.cpu")
-            for name, get, _ in _accelerators(torch):
-                found[f"torch.{name}"] = {"bytes": bytes(get().numpy()).hex()}
+        found = {name: get() for name, (get, _) in _here().items()}
         for name, node in self._kept.items():
             found.setdefault(name, node)
         return _nest(found)
+
+    def check(self, node):
+        """(name, saved, live) of what a generator that is there does not take."""
+        here = _here()
+        for name, state in _unnest(node).items():
+            why = _why_refused(*here[name], state) if name in here else None
+            if why is not None:
+                yield f"rng.{name}", "a state", f"a generator that refuses it: {why}"
 
     def restore(self, node) -> None:
         """Puts all back; what has no library yet is kept for it."""
@@ -229,17 +270,17 @@ class GlobalGenerators:
 
     def hand_over(self) -> None:
         """Gives kept states to the libraries that are there by now."""
-        setters = {"python": lambda n: set_python(random._inst, n)}
-        if "numpy.random" in sys.modules:
-            setters["numpy"] = lambda n: sys.modules["numpy.random"].set_state(_numpy_back(decode(n)))
-        torch = sys.modules.get("torch")
-        if torch is not None and hasattr(torch, "default_generator"):
-            setters["torch.cpu"] = lambda n: set_torch(torch.default_generator, n)
-            for name, _, set_state in _accelerators(torch):
-                setters[f"torch.{name}"] = lambda n, s=set_state: s(_torch_state(n))
-        for name in [name for name in self._kept if name in setters]:
+        here = _here()
+        for name in [name for name in self._kept if name in here]:
+            get, put = here[name]
             node = self._kept.pop(name)
-            _set_or_refuse(lambda _, n, name=name: setters[name](n), None, node, f"rng.{name}")
+            why = _why_refused(get, put, node)
+            if why is not None:
+                raise StateMismatch(
+                    "a generator refuses the saved state",
+                    changed=[(f"rng.{name}", "a state", f"a generator that refuses it: {why}")],
+                )
+            put(node)
 
     def guard(self, function):
         """function(), with every global generator as it was before."""

@@ -12,6 +12,8 @@ from unbroken._state.dtypes import NUMPY_TO_NAME, describe
 from unbroken.errors import Misconfigured
 from unbroken._state.tree import numpy_dtype, refuse
 
+_COUNT_MAX = 1 << 20  # elements of an irregular view that are looked at one by one
+
 _torch_side = None  # the module torch_tensors, once a tensor of torch was seen
 
 
@@ -39,7 +41,8 @@ def _torch():
     return _torch_side
 
 
-def _is_array(value) -> bool:
+def is_array(value) -> bool:
+    """True for a NumPy array of any sort."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 
@@ -47,17 +50,62 @@ def _is_array(value) -> bool:
 def is_tensor(value) -> bool:
     """True for a torch tensor or a NumPy array of any sort, also of one that `view` refuses."""
     torch = sys.modules.get("torch")
-    return _is_array(value) or (torch is not None and isinstance(value, torch.Tensor))
+    return is_array(value) or (torch is not None and isinstance(value, torch.Tensor))
 
 
-def view(value, name: str, writes: bool = False) -> View:
-    """The memory of a tensor. Errors: Misconfigured, by path (quantised, sparse, meta, object dtype, subclass)."""
-    return _array_view(value, name, writes) if _is_array(value) else _torch().view(value, name)
+def view(value, name: str, reads: bool = True) -> View:
+    """The memory of a tensor. Errors: Misconfigured, by path (quantised, sparse, meta, object dtype, subclass).
+
+    Without `reads` the pointer is not for use, and nothing is copied from an accelerator.
+    """
+    return _array_view(value, name) if is_array(value) else _torch().view(value, name, reads)
+
+
+def check_in_place(value, name: str) -> None:
+    """Errors: Misconfigured, by path, where the elements could not be written one by one where they are."""
+    why = _why_no_write(value) if is_array(value) else _torch().why_no_write(value)
+    if why is not None:
+        raise refuse(name, f"{why}, so that it cannot be restored in place: attach a copy of it")
+
+
+def check_plain(value, name: str) -> None:
+    """Errors: Misconfigured, by path, for what would come back as another type when it is made anew."""
+    why = _why_not_plain(value) if is_array(value) else _torch().why_not_plain(value)
+    if why is not None:
+        raise refuse(name, why)
+
+
+def as_plain(value):
+    """The same memory as the type that `make` gives."""
+    return value.view(sys.modules["numpy"].ndarray) if is_array(value) else _torch().as_plain(value)
+
+
+def do_elements_meet(shape, strides, size: int) -> bool:
+    """True where two elements of `size` share memory; `strides` are in the unit of `size`."""
+    axes = sorted((abs(stride), n) for n, stride in zip(shape, strides, strict=True) if n > 1)
+    if any(n == 0 for n in shape):
+        return False
+    span, is_apart = size, True
+    for stride, n in axes:
+        is_apart = is_apart and stride >= span
+        span += stride * (n - 1)
+    if is_apart:
+        return False
+    count = 1
+    for _, n in axes:
+        count *= n
+    if axes[0][0] < size or count > _COUNT_MAX or count * size > span:
+        return True  # beyond _COUNT_MAX only views that interleave would be wronged
+    starts = [0]
+    for stride, n in axes:
+        starts = [start + i * stride for start in starts for i in range(n)]
+    starts.sort()
+    return any(b - a < size for a, b in zip(starts, starts[1:], strict=False))
 
 
 def destination(value):
     """(pointer, copy): where the contiguous bytes go, and what to call afterwards (None where they are in place)."""
-    return _array_destination(value) if _is_array(value) else _torch().destination(value)
+    return _array_destination(value) if is_array(value) else _torch().destination(value)
 
 
 def make(tag: str, dtype: str, shape, like=None):
@@ -81,7 +129,7 @@ def make(tag: str, dtype: str, shape, like=None):
 
 def to_bytes(value) -> bytes:
     """The logical bytes, little-endian."""
-    if _is_array(value):
+    if is_array(value):
         return _little(value).tobytes()
     return _torch().to_bytes(value)
 
@@ -92,17 +140,36 @@ def _little(array):
     return array
 
 
-def _array_view(array, name, writes):
+def _why_no_write(array) -> str | None:
+    if not array.flags.writeable:
+        return "the array is read-only"
+    flags = array.flags
+    if not (flags.c_contiguous or flags.f_contiguous):
+        if do_elements_meet(array.shape, array.strides, array.dtype.itemsize):
+            return "elements of the array share memory"
+    return None
+
+
+def _why_not_plain(array) -> str | None:
+    if type(array) is not sys.modules["numpy"].ndarray:
+        return f"{type(array).__module__}.{type(array).__qualname__} would come back as numpy.ndarray: keep a plain copy"
+    if not array.dtype.isnative:
+        return (
+            f"an array of dtype {array.dtype.str} would come back in this machine's byte order: "
+            'keep x.astype(x.dtype.newbyteorder("="))'
+        )
+    return None
+
+
+def _array_view(array, name):
     numpy = sys.modules["numpy"]
     if type(array) not in (numpy.ndarray, numpy.memmap):
         raise refuse(name, f"{type(array).__module__}.{type(array).__qualname__} is a subclass of ndarray")
     dtype = NUMPY_TO_NAME.get(array.dtype.name)
-    if dtype is None:
+    if dtype is None or array.dtype.fields is not None:
         raise refuse(name, f"an array of dtype {array.dtype} cannot be kept")
-    if writes and not array.flags.writeable:
-        raise refuse(name, "the array is read-only and cannot be restored in place")
     size = array.dtype.itemsize
-    memory = (array.ctypes.data, dtype, array.shape, tuple(array.strides)) if array.size else None
+    memory = (array.ctypes.data, array.dtype.str, array.shape, tuple(array.strides)) if array.size else None
     little = _little(array)
     if any(stride % size for stride in little.strides):
         little = numpy.ascontiguousarray(little)

@@ -10,7 +10,7 @@ from unbroken._state.adapters import StatefulAdapter
 from unbroken._state.collect import SCHEDULERS, Capture
 from unbroken.errors import StateMismatch
 from unbroken._state.names import join, segment_of_node
-from unbroken._state.tree import decode, flatten, pairs_of, tensors_of, text
+from unbroken._state.tree import flatten, is_container, kind_of, pairs_of, tensors_of, text
 
 SCALERS = tuple(
     {c for c in (getattr(torch.amp, "GradScaler", None), getattr(torch.cuda.amp, "GradScaler", None)) if c is not None}
@@ -50,7 +50,8 @@ class SchedulerAdapter:
         self.scheduler = scheduler
 
     def capture(self, capture, name):
-        return capture.value(self.scheduler.state_dict(), name)
+        with capture.as_(in_place=False, anew=True):
+            return capture.value(self.scheduler.state_dict(), name)
 
     def plan(self, node, name, plan):
         live = self.capture(Capture(), name)
@@ -58,18 +59,21 @@ class SchedulerAdapter:
         for path, here, there in setting_differences(live, node, name):
             plan.setting(path, here, there)
         plan.make(node)
-        plan.then(SCHEDULERS, lambda: self.scheduler.load_state_dict(plan.value(node)))
+        plan.then(SCHEDULERS, self.scheduler.load_state_dict, node)
 
 
 def compare_keys(node, live, name, plan):
-    """Keys of nested dicts must agree; lists of dicts item by item."""
+    """Keys of nested dicts must agree, and lengths of lists; lists of dicts item by item."""
     saved_pairs, live_pairs = pairs_of(node), pairs_of(live)
     if saved_pairs is None or live_pairs is None:
-        if isinstance(node, list) and isinstance(live, list) and any(pairs_of(item) for item in (*node, *live)):
+        if isinstance(node, list) and isinstance(live, list):
             if len(node) != len(live):
                 plan.changed.append((name, f"{len(node)} items", f"{len(live)} items"))
             for i, (a, b) in enumerate(zip(node, live, strict=False)):
                 compare_keys(a, b, join(name, str(i)), plan)
+        elif is_container(node) or is_container(live):
+            if kind_of(node) != kind_of(live):
+                plan.changed.append((name, kind_of(node), kind_of(live)))
         return
     saved = {join(name, segment_of_node(key)): item for key, item in saved_pairs}
     here = {join(name, segment_of_node(key)): item for key, item in live_pairs}
@@ -104,7 +108,8 @@ class ScalerAdapter(StatefulAdapter):
 
     def plan(self, node, name, plan):
         compare_keys(node, self.capture(Capture(), name), name, plan)
-        plan.then(SCHEDULERS, lambda: self._put(decode(node)))
+        plan.make(node)
+        plan.then(SCHEDULERS, self._put, node)
 
     def _put(self, state):
         scaler = self.value

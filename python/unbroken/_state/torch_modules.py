@@ -7,8 +7,8 @@ import sys
 import torch
 
 from unbroken._state.collect import MODULES
-from unbroken._state.names import join
-from unbroken._state.tree import pairs_of, refuse
+from unbroken._state.names import canonical, join
+from unbroken._state.tree import kind_of, pairs_of, refuse
 
 _EXTRA = torch.nn.modules.module._EXTRA_STATE_KEY_SUFFIX
 
@@ -111,15 +111,17 @@ class ModuleAdapter:
             if kind == "tensor":
                 pairs.append([member, capture.tensor(value, path)])
                 continue
-            before, capture.is_exact = capture.is_exact, False
-            pairs.append([member, capture.value(part.get_extra_state(), path)])
-            capture.is_exact = before
+            with capture.as_(in_place=False, anew=True, is_exact=False):
+                pairs.append([member, capture.value(part.get_extra_state(), path)])
         capture.encoder.leave(pairs)
         return {"dict": pairs}
 
     def plan(self, node, name, plan):
         self._check(name)
-        saved = {key: item for key, item in pairs_of(node) or ()}
+        if kind_of(node) != "dict":
+            plan.changed.append((name, plan.saved.describe(node), "a module"))
+            return
+        saved = dict((key if isinstance(key, str) else canonical(key), item) for key, item in pairs_of(node))
         for member, kind, value, part in members(self.module):
             path = join(name, member)
             if member not in saved:
@@ -133,6 +135,6 @@ class ModuleAdapter:
                     plan.fill(item, value, path)
                 continue
             plan.make(item)
-            plan.then(MODULES, lambda part=part, item=item: part.set_extra_state(plan.value(item)))
+            plan.then(MODULES, part.set_extra_state, item)
         for member, item in saved.items():
             plan.unread_below(item, join(name, member))

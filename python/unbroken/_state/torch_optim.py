@@ -12,11 +12,11 @@ from __future__ import annotations
 import torch
 
 from unbroken._state import tensors
-from unbroken._state.torch_modules import ModuleAdapter
+from unbroken._state.adapters import placed
 from unbroken._state.collect import OPTIMIZERS
 from unbroken.errors import Misconfigured
 from unbroken._state.names import join, segment_of_node
-from unbroken._state.tree import encode, pairs_of, tensor_name, tensors_of, text
+from unbroken._state.tree import encode, items_of, pairs_of, tensor_name, tensors_of, text
 
 #: what a scheduler moves; a difference in anything else is another setting in the script
 _MOVING = {"lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum"}
@@ -28,7 +28,7 @@ class Owners:
     def __init__(self, roots):
         self._names: dict[int, dict[str, str]] = {}
         for attach, value in roots:
-            for name, tensor in owned(value):
+            for name, tensor in placed(value, ""):
                 self._names.setdefault(id(tensor), {}).setdefault(attach, name)
 
     def names(self, parameters, where: str) -> list[list[str]]:
@@ -52,21 +52,6 @@ def _with_attach_name(attach: str, name: str) -> str:
     return join(segment_of_node(attach), name) if name else segment_of_node(attach)
 
 
-def owned(value, prefix: str = ""):
-    """(name, tensor) of all tensors in an attached object; what optimizers and other objects hold does not count."""
-    if isinstance(value, torch.nn.Module):
-        for name, tensor in ModuleAdapter(value).tensors():
-            yield prefix + ("." if prefix else "") + name, tensor
-    elif isinstance(value, torch.Tensor):
-        yield prefix, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from owned(item, join(prefix, segment_of_node(encode(key))))
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            yield from owned(item, join(prefix, str(i)))
-
-
 class OptimizerAdapter:
     """One optimizer. Captures and plans carry the `owners` of all attached parameters."""
 
@@ -82,12 +67,19 @@ class OptimizerAdapter:
     def capture(self, capture, name):
         names = self._names(capture.owners, name)
         encoder = capture.encoder
-        groups, states = self.optimizer.param_groups, []
+        groups = self.optimizer.param_groups
         of_parameter = dict(
             pair for group, own in zip(groups, names, strict=True) for pair in zip(group["params"], own, strict=True)
         )
         marker: list = []
         encoder.enter(marker, name)
+        with capture.as_(in_place=True, anew=True):
+            node = self._node(capture, name, groups, names, of_parameter)
+        encoder.leave(marker)
+        return node
+
+    def _node(self, capture, name, groups, names, of_parameter):
+        states = []
         for parameter, state in self.optimizer.state.items():
             if isinstance(parameter, torch.Tensor) and parameter not in of_parameter:
                 if not state:
@@ -102,7 +94,6 @@ class OptimizerAdapter:
         pairs = [["state", {"dict": states}], ["param_groups", self._groups(capture, groups, names, name)]]
         if others:
             pairs.append(["others", capture.value(others, f"{name}.others")])
-        encoder.leave(marker)
         return {"dict": pairs}
 
     def _groups(self, capture, groups, names, name):
@@ -116,13 +107,14 @@ class OptimizerAdapter:
     # -- the way back
 
     def plan(self, node, name, plan):
-        saved = dict((key, item) for key, item in pairs_of(node) or ())
+        saved, saved_groups, states = _parts(node)
+        if saved is None:
+            plan.changed.append((name, "the state of something else", "an optimizer"))
+            return
         groups, names = self.optimizer.param_groups, self._names(plan.owners, name)
-        saved_groups = [dict((key, item) for key, item in pairs_of(group)) for group in saved.get("param_groups", ())]
         match = self._match(saved_groups, names, name, plan)
         if match is None:
             return
-        states = {key: item for key, item in pairs_of(saved.get("state")) or ()}
         for i, (group, group_names) in enumerate(zip(groups, names, strict=True)):
             old = saved_groups[match[i]]
             self._plan_group(group, old, f"{name}.param_groups.{i}", plan)
@@ -134,7 +126,7 @@ class OptimizerAdapter:
         others = saved.get("others")
         if others is not None:
             plan.make(others)
-            plan.then(OPTIMIZERS, lambda: self.optimizer.state.update(plan.value(others)))
+            plan.then(OPTIMIZERS, self.optimizer.state.update, others)
 
     def remember(self):
         """A function that puts the settings of the groups back as they are now: making a scheduler moves them."""
@@ -196,7 +188,7 @@ class OptimizerAdapter:
             if key in group and key not in _MOVING and not tensors_of(item) and encode(live, path) != item:
                 plan.setting(path, repr(live), text(item))
             plan.make(item, lambda _: group["params"][0].device if group["params"] else None)
-            plan.then(OPTIMIZERS, lambda key=key, item=item: group.__setitem__(key, plan.value(item)))
+            plan.then(OPTIMIZERS, lambda value, key=key: group.__setitem__(key, value), item)
         for key, value in group.items():
             if key != "params" and key not in saved and key not in ("initial_lr", "swa_lr"):
                 plan.missing_below(value, join(name, segment_of_node(key)))
@@ -216,7 +208,20 @@ class OptimizerAdapter:
             else:
                 is_step = key == "step" and not step_moves
                 plan.make(item, lambda _, is_step=is_step: None if is_step else parameter)
-        plan.then(OPTIMIZERS, lambda: self.optimizer.state.__setitem__(parameter, plan.value(node)))
+        plan.then(OPTIMIZERS, lambda state: self.optimizer.state.__setitem__(parameter, state), node)
+
+
+def _parts(node):
+    """What an optimizer saved: everything by key, its groups, the states by parameter. Nones where it saved none."""
+    saved = {key: item for key, item in pairs_of(node) or () if isinstance(key, str)}
+    groups = [dict(pairs_of(group) or ()) for group in items_of(saved.get("param_groups")) or ()]
+    states = dict(pairs_of(saved.get("state")) or ())
+    is_one = saved.keys() >= {"state", "param_groups"} and all(
+        items_of(group.get("params")) is not None and all(isinstance(own, str) for own in items_of(group["params"]))
+        for group in groups
+    )
+    is_one = is_one and all(pairs_of(state) is not None for state in states.values())
+    return (saved, groups, states) if is_one else (None, None, None)
 
 
 def _plain(node):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from unbroken._state import tensors
 from unbroken._state.dtypes import NAME_TO_TORCH, TORCH_TO_NAME
 from unbroken.errors import Misconfigured
 from unbroken._state.tensors import View
@@ -51,18 +52,49 @@ def _host(tensor):
     return tensor if tensor.device.type == "cpu" else _raw(tensor).to("cpu")
 
 
-def view(tensor, name: str) -> View:
-    """tensors.view; a tensor on an accelerator is copied to the host here."""
+def why_no_write(tensor) -> str | None:
+    """tensors.check_in_place. Of what `view` refuses, it says nothing."""
+    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_nested:
+        return None
+    if tensor._is_zerotensor():
+        return "the tensor is a constant zero"
+    if not tensor.is_contiguous() and tensors.do_elements_meet(tensor.shape, tensor.stride(), 1):
+        return "elements of the tensor share memory, as after expand()"
+    return None
+
+
+def why_not_plain(tensor) -> str | None:
+    """tensors.check_plain."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return "a Parameter would come back as a Tensor: attach the module that owns it, or keep x.detach().clone()"
+    has_names = getattr(tensor, "has_names", None)  # not in every version of torch
+    return "the names of its axes cannot be kept: use x.rename(None)" if has_names and has_names() else None
+
+
+def as_plain(tensor):
+    """tensors.as_plain."""
+    return tensor if type(tensor) is torch.Tensor else tensor.detach()
+
+
+def _check_memory(tensor, name):
+    if not tensor._is_zerotensor() and tensor.untyped_storage().nbytes() == 0:
+        raise refuse(name, "the memory of the tensor was freed")
+
+
+def view(tensor, name: str, reads: bool = True) -> View:
+    """tensors.view; a tensor on an accelerator is copied to the host where it is to be read."""
     _check(tensor, name)
     dtype, size = dtype_name(tensor, name), tensor.element_size()
     shape, strides, count = tuple(tensor.shape), tensor.stride(), tensor.numel()
     if count == 0:
         return View("tensor", dtype, shape, strides, 0, 0, tensor, None)
+    _check_memory(tensor, name)
     owner, memory = tensor, None
     if not _is_lazy(tensor):
         memory = (tensor.data_ptr(), dtype, shape, tuple([s * size for s in strides]))
-    if memory is None or tensor.device.type != "cpu":
+    if tensor.device.type != "cpu":
         memory = memory and (str(tensor.device), *memory)
+    if reads and (memory is None or tensor.device.type != "cpu"):
         owner = _host(tensor)
         strides = owner.stride()
     return View("tensor", dtype, shape, strides, owner.data_ptr(), count * size, owner, memory)
@@ -71,14 +103,6 @@ def view(tensor, name: str) -> View:
 def _raw(tensor):
     raw = _RAW.get(tensor.element_size())
     return tensor if raw is None or _is_lazy(tensor) else tensor.view(raw)
-
-
-def _written_once(tensor):
-    """`tensor` with the axes of stride 0 narrowed to one: those elements are one place in memory."""
-    for axis, (length, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        if stride == 0 and length > 1:
-            tensor = tensor.narrow(axis, 0, 1)
-    return tensor
 
 
 def destination(tensor):
@@ -91,15 +115,11 @@ def destination(tensor):
     staging = torch.empty(tensor.shape, dtype=tensor.dtype)
 
     def copy():
-        target = _written_once(tensor)
-        source = staging
-        for axis, length in enumerate(target.shape):
-            source = source.narrow(axis, 0, length)
-        with torch.no_grad():
-            if _is_lazy(target):
-                target.copy_(source)
+        with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
+            if _is_lazy(tensor):
+                tensor.copy_(staging)
             else:
-                _raw(target).copy_(_raw(source))
+                _raw(tensor).copy_(_raw(staging))
 
     return staging.data_ptr(), copy
 

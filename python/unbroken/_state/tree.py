@@ -21,9 +21,9 @@ _PAIRS = {OrderedDict: "OrderedDict", Counter: "Counter", defaultdict: "defaultd
 _ITEMS = {set: "set", frozenset: "frozenset", deque: "deque"}
 
 
-def refuse(name: str, why: str) -> Misconfigured:
+def refuse(name: str, why: str, next_command: str = "python -m pydoc unbroken.Run.attach") -> Misconfigured:
     """The error for what cannot be part of the state, by its path."""
-    return Misconfigured(f"{name}: {why}")
+    return Misconfigured(f"{name}: {why}", next_command)
 
 
 def float_node(value: float):
@@ -43,11 +43,31 @@ def encode_str(value: str, name: str):
     raise refuse(name, "a text that holds a character as two separate surrogates cannot be kept")
 
 
+_BLOCK = 4000  # digits at a time: Python refuses to write or read more than 4300 of one integer
+
+
+def _decimal(value: int) -> str:
+    blocks, rest = [], abs(value)
+    while rest >= 10**_BLOCK:
+        rest, block = divmod(rest, 10**_BLOCK)
+        blocks.append(f"{block:0{_BLOCK}d}")
+    return "-" * (value < 0) + str(rest) + "".join(reversed(blocks))
+
+
+def _integer(text: str) -> int:
+    digits = text.removeprefix("-")
+    head = len(digits) % _BLOCK or _BLOCK
+    value = int(digits[:head])
+    for start in range(head, len(digits), _BLOCK):
+        value = value * 10**_BLOCK + int(digits[start : start + _BLOCK])
+    return -value if text.startswith("-") else value
+
+
 def _scalar(value, kind, name):
     if value is None or kind is bool:
         return value
     if kind is int:
-        return value if -(2**63) <= value < 2**64 else {"int": str(value)}
+        return value if -(2**63) <= value < 2**64 else {"int": _decimal(value)}
     if kind is float:
         return float_node(value)
     if kind is str:
@@ -72,7 +92,7 @@ def _foreign(value, kind, name):
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         dtype = NUMPY_TO_NAME.get(value.dtype.name)
-        if dtype is None:
+        if dtype is None or numpy_dtype(dtype).type is not kind:  # longlong is another type of the same size
             raise refuse(name, f"a NumPy scalar of dtype {value.dtype} cannot be kept")
         data = value.tobytes() if sys.byteorder == "little" else value.newbyteorder().tobytes()
         return {"numpy": {"dtype": dtype, "bits": data.hex()}}
@@ -128,9 +148,9 @@ class Encoder:
         if node is NOT_A_LEAF:
             raise refuse(
                 name,
-                f"{kind.__module__}.{kind.__qualname__} cannot be part of the state "
-                "(attach takes tensors, arrays, plain values, containers of them, generators, and objects with "
-                "state_dict and load_state_dict)",
+                f"{kind.__module__}.{kind.__qualname__} cannot be part of the state (attach takes tensors, arrays, plain "
+                "values, containers of them, generators, and objects with state_dict and load_state_dict): turn it into "
+                "one of these, such as a text or a dict",
             )
         return node
 
@@ -203,6 +223,19 @@ def tensor_name(node) -> str | None:
     return node.get("tensor", node.get("array")) if isinstance(node, dict) else None
 
 
+def kind_of(node) -> str:
+    """The sort of value in a node, in words: two values of one sort may replace each other."""
+    if node is None or isinstance(node, (bool, int, str, list)):
+        return "None" if node is None else type(node).__name__
+    if "kind" in node:
+        bound = f" of at most {node['maxlen']}" if "maxlen" in node else ""
+        return node["kind"].removesuffix("_none") + bound
+    tag = next(iter(node))
+    if tag == "numpy":
+        return f"numpy scalar {node['numpy']['dtype']}"
+    return {"str16": "str", "tensor": "torch tensor", "array": "numpy array", "dtype": "torch.dtype"}.get(tag, tag)
+
+
 def children(node, name: str):
     """(node, name) of what is directly below; nothing below leaves, and a set is a leaf."""
     pairs = pairs_of(node)
@@ -248,7 +281,7 @@ def decode(node, resolve=_no_tensor):
         return [decode(item, resolve) for item in node]
     try:
         return _decode_object(node, resolve)
-    except (KeyError, TypeError, struct.error, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, struct.error, AttributeError) as error:
         raise CorruptCheckpoint(f"the state tree holds what is no value: {str(node)[:80]}") from error
 
 
@@ -266,7 +299,7 @@ def _decode_object(node, resolve):
         case "tensor" | "array":
             return resolve(tag, value)
         case "int":
-            return int(value)
+            return _integer(value)
         case "bytes":
             return bytes.fromhex(value)
         case "complex":
