@@ -68,14 +68,15 @@ class StopSignal:
         if not is_main and not isinstance(signal.getsignal(signal.SIGTERM), _Handler):
             say("signals cannot be watched outside the main thread: SIGTERM will not save before it ends the process")
             return
+        if any(watcher.is_pending for watcher in _watching):  # the whole process was asked to end
+            self.has_come = self.is_pending = True
+        _watching.add(self)  # first: a dropped run may be collected at any moment, and must find us here
         try:
             _install()
         except (ValueError, OSError) as error:
+            _watching.discard(self)
             say(f"SIGTERM cannot be watched: {error}")
             return
-        if any(watcher.is_pending for watcher in _watching):  # the whole process was asked to end
-            self.has_come = self.is_pending = True
-        _watching.add(self)
         weakref.finalize(self, _put_back).atexit = False
 
     def close(self) -> None:

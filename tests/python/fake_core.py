@@ -85,7 +85,7 @@ class Session:
         self.on_save_error = options["on_save_error"]
         self.newest, self.messages, self.taps, self.lines, self.closed = None, [], [], [], None
         self.superseded, self.tapped, self.failed = False, False, 0
-        self.kinds = []
+        self.kinds, self.described = [], {}
 
     @property
     def _disk(self):
@@ -121,6 +121,9 @@ class Session:
     def _report(self, step, name, fell_back, age):
         return {"fresh": name is None, "step": step, "attempt": self.attempt, "name": name, "resumed_age_s": age,
                 "survives": "node", "fell_back": fell_back, "notes": [], "run": "fake", "lineage_of": None}  # fmt: skip
+
+    def describe(self, key, value):
+        self.described[key] = value
 
     def is_due(self, step):
         every = self.options["every"]
@@ -214,6 +217,10 @@ class Permutation:
 
     def fill(self, start, count):
         return [int(i) for i in self._order[start : start + count]]
+
+
+def guard_worker(owner, dies_with_owner):
+    pass
 
 
 def version():

@@ -161,6 +161,13 @@ def test_a_run_that_is_dropped_leaves_no_handler(run_dir, before):
     assert signal.getsignal(TERM) is before
 
 
+def test_a_run_that_is_collected_while_another_begins_takes_nothing_away(run_dir, before, monkeypatch):
+    install = signals._install
+    monkeypatch.setattr(signals, "_install", lambda: (install(), signals._put_back()))
+    with unbroken.Run(run_dir):
+        assert signal.getsignal(TERM) is not before
+
+
 def test_a_handler_that_calls_ours_ends_in_the_one_before(run_dir):
     code = """
 import os, signal, unbroken
