@@ -1,33 +1,42 @@
 #!/usr/bin/env python3
 """Adds what the present version writes to tests/golden; files that are there already are compared, never replaced.
 
-    make_golden.py BUILD_DIR [--replace]    needs the target write_golden; --replace only before a format is released
+    make_golden.py sample BUILD_DIR [--replace]    what the encoders write; needs the target write_golden
+    make_golden.py trained [--replace]             a run that tests/golden/trained.py made with the package in python/
+
+--replace only before a format is released.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-GOLDEN = Path(__file__).resolve().parent.parent / "tests/golden/v1/sample"
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests/golden/v1"
+#: what each life of the kept run is asked for: steps, and where it begins
+LIVES = [["7"], ["9", "6"]]
 
 
-def main(arguments: list[str]) -> int:
-    is_replaced = arguments[1:] == ["--replace"]
-    if len(arguments) != 1 + is_replaced:
-        print(__doc__, file=sys.stderr)
-        return 78
+def run_lives(directory, prefix=()):
+    """The lives of the kept run, one after another, in `directory`."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("UNBROKEN_", "SLURM_"))}
+    for life in LIVES:
+        subprocess.run([*prefix, sys.executable, ROOT / "tests/golden/trained.py", directory, *life], check=True,
+                       env={**clean, "PYTHONPATH": str(ROOT / "python")}, stderr=subprocess.DEVNULL)
+
+
+def add_sample(build):
     status = 0
-    if is_replaced:
-        shutil.rmtree(GOLDEN, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([Path(arguments[0]) / "bin/write_golden", folder], check=True)
+        subprocess.run([Path(build) / "bin/write_golden", folder], check=True)
         for new in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
-            kept = GOLDEN / new.relative_to(folder)
-            if kept.exists() and not is_replaced:
+            kept = GOLDEN / "sample" / new.relative_to(folder)
+            if kept.exists():
                 if kept.read_bytes() != new.read_bytes():
                     print(f"error: {kept} is written differently now: that is another format version", file=sys.stderr)
                     status = 65
@@ -36,6 +45,31 @@ def main(arguments: list[str]) -> int:
             kept.write_bytes(new.read_bytes())
             print(f"added {kept}")
     return status
+
+
+def add_trained():
+    kept = GOLDEN / "trained"
+    if kept.exists():
+        print(f"error: {kept} is there already, and every run differs in names and times", file=sys.stderr)
+        return 65
+    # A host of no real name: provenance and the journal tell where a run was made.
+    elsewhere = ["unshare", "--uts", "sh", "-c", 'hostname node-1 && exec "$@"', "sh"]
+    with tempfile.TemporaryDirectory() as folder:
+        run_lives(Path(folder) / "run", elsewhere)
+        shutil.copytree(Path(folder) / "run", kept)
+    print(f"added {kept}")
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    is_replaced = arguments[-1:] == ["--replace"]
+    wanted = arguments[: len(arguments) - is_replaced]
+    if not (len(wanted) == 2 and wanted[0] == "sample" or wanted == ["trained"]):
+        print(__doc__, file=sys.stderr)
+        return 78
+    if is_replaced:
+        shutil.rmtree(GOLDEN / wanted[0], ignore_errors=True)
+    return add_sample(wanted[1]) if wanted[0] == "sample" else add_trained()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class GoldenRun {
   void write() {
     const std::string uuid = uuid_from(0x1111222233334444, 0x5555666677778888);
     append(Genesis{uuid, 1, {}});
-    files_[run_key()] = encode_run({uuid, 1, {}}).value();
+    files_[std::string(kRunKey)] = encode_run({uuid, 1, {}}).value();
     append(Policy{3, 2});
     Open first;
     first.attempt = 1;

@@ -52,13 +52,16 @@ std::vector<Damage> verify(const RunFiles& files, const Checkpoint& checkpoint) 
   for (const Receipt& receipt : manifest.receipts) {
     const std::string& index = files.at(index_key(save, receipt.writer, receipt.nonce));
     const std::string& shard = files.at(shard_key(save, receipt.writer, receipt.nonce));
-    const std::uint64_t chunk = open_index(receipt, index).value().chunk_bytes;
-    ShardEvidence evidence{shard.size(), {}};
-    for (std::size_t at = 0; at < shard.size(); at += chunk)
-      evidence.chunks.push_back(xxh128(as_bytes(std::string_view(shard).substr(at, chunk))));
-    const std::string& sums = files.at(sums_key(save, receipt.writer, receipt.nonce));
-    const Evidence all{files.at(receipt_key(save, receipt.writer)), index, sums, evidence};
-    const std::vector<Damage> damage = verify_writer(receipt, all).value();
+    WriterCheck check(receipt);
+    check.on_receipt(files.at(check.receipt_name()));
+    EXPECT_TRUE(check.on_index(index).ok());
+    check.on_sums(files.at(check.sums_name()));
+    ShardEvidence evidence{shard.size(), {}, shard.substr(0, check.index->data_offset)};
+    for (std::size_t at = 0; at < shard.size(); at += check.index->chunk_bytes)
+      evidence.chunks.push_back(
+          xxh128(as_bytes(std::string_view(shard).substr(at, check.index->chunk_bytes))));
+    check.on_shard(evidence);
+    const std::vector<Damage>& damage = check.damage;
     found.insert(found.end(), damage.begin(), damage.end());
   }
   return found;
@@ -70,10 +73,10 @@ TEST(Golden, IsReadAsItWasMeant) {
     for (const auto& run : fs::directory_iterator(version.path())) {
       const RunFiles files = read_folder(run.path());
       const History history = fold(files);
-      EXPECT_EQ(decode_run(files.at(run_key())).value().run.uuid, history.genesis()->run);
+      EXPECT_EQ(decode_run(files.at(std::string(kRunKey))).value().run.uuid, history.genesis()->run);
       ASSERT_FALSE(history.checkpoints().empty()) << run.path();
       for (const Checkpoint& checkpoint : history.checkpoints()) {
-        if (checkpoint.is_deleted) continue;
+        if (checkpoint.is_intended) continue;
         EXPECT_TRUE(verify(files, checkpoint).empty()) << run.path();
       }
     }
