@@ -19,23 +19,10 @@ from unbroken.errors import (
     StorageUnavailable,
     Superseded,
 )
-from unbroken.errors import (
-    comes_later as _comes_later,
-)
+from unbroken.functional import async_save, save
 from unbroken.loading import Checkpoint, load
 from unbroken.run import Run
 from unbroken.saving import Saving
-
-
-def save(state, path, *, step=None):
-    """Of a later version."""
-    raise _comes_later("save")
-
-
-def async_save(state, path, *, step=None):
-    """Of a later version."""
-    raise _comes_later("async_save")
-
 
 __all__ = [
     "Checkpoint",

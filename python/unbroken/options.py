@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 
 from unbroken.errors import Misconfigured, comes_later
 
@@ -35,7 +36,16 @@ def checked_path(path) -> str:
         path = os.fspath(path)
     if not isinstance(path, str) or not path or "\0" in path:
         raise Misconfigured(f'{path!r} names no directory: give the path of a run, such as "runs/first"')
-    return os.path.abspath(path)
+    path = os.path.abspath(path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise Misconfigured(
+            f"the path {os.fsencode(path)!r} is no UTF-8 text, which records and messages are: rename the directory, or "
+            "give the path of a symbolic link to it",
+            f"ln -s {shlex.quote(path.encode('utf-8', 'backslashreplace').decode())} run",
+        ) from None
+    return path
 
 
 def directory(path) -> str:
@@ -47,7 +57,7 @@ def directory(path) -> str:
     if path not in _paths:
         _paths.append(path)
     k = _paths.index(path) + 1
-    redirected = os.path.abspath(redirected)
+    redirected = checked_path(redirected)
     return redirected if k == 1 else f"{redirected}.{k}.{os.path.basename(path)}"
 
 
@@ -70,6 +80,24 @@ def _is_count(value, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
+def _is_text(value) -> bool:
+    """True for a text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked_step(what: str, value) -> int | None:
+    """The label of a checkpoint, or None. Errors: Misconfigured."""
+    if value is not None and not (_is_count(value, 0) and value < 2**63):
+        raise Misconfigured(f"{what}: step={value!r} is not a number of steps")
+    return value
+
+
 def checked_bool(name: str, value) -> bool:
     """Errors: Misconfigured for anything but True and False: fresh="no" would be true."""
     if not isinstance(value, bool):
@@ -79,7 +107,7 @@ def checked_bool(name: str, value) -> bool:
 
 def checked_at(name: str, value) -> str:
     """A checkpoint, as text. Errors: Misconfigured."""
-    if isinstance(value, str) or _is_count(value, 0):
+    if _is_text(value) or _is_count(value, 0):
         return str(value)
     raise Misconfigured(f'{name}={value!r}: "newest", a step (1200) or a checkpoint ("1200.a3")')
 
@@ -103,7 +131,7 @@ def environment_flag(name: str) -> bool:
 
 def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group) -> dict:
     """Options for the core. Errors: Misconfigured, naming the keyword."""
-    if not isinstance(every, str) and not _is_count(every, -_MANY):
+    if not _is_text(every) and not _is_count(every, -_MANY):
         raise Misconfigured(f'every={every!r}: give a number of steps (every=50), a duration (every="10min") or "auto"')
     if isinstance(every, int) and every < 1:
         raise Misconfigured(f"every={every}: at least 1 step")
@@ -112,7 +140,7 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
     if not isinstance(on_save_error, str) or on_save_error not in ("warn", "raise"):
         raise Misconfigured(f'on_save_error={on_save_error!r}: "warn" or "raise"')
     environment_flag("UNBROKEN_RESUMED")  # the core looks for it
-    if group is not None and not isinstance(group, str):
+    if group is not None and not (_is_text(group) and group):
         raise Misconfigured(f"group={group!r}: the name of a group")
     return {
         "every": str(every),

@@ -11,18 +11,16 @@ import atexit
 import os
 import weakref
 
-from unbroken import _native, options, signals
+from unbroken import _native, functional, options, signals
 from unbroken._native import call
 from unbroken._state.attached import Attached, Loader, unread_names
 from unbroken.errors import Interrupted, Misconfigured, StateMismatch, comes_later, naming, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
-from unbroken._state.names import canonical, segment_of_node
 from unbroken.saver import Saver
 from unbroken.saving import Saving
 from unbroken.signals import StopSignal
 from unbroken.start import start_lines
-from unbroken._state.tree import flatten, tensor_name
 from unbroken.watch import OptimizerWatch
 
 _SLICE_S = 0.2
@@ -48,6 +46,7 @@ class Run:
             on_save_error=on_save_error, group=group,
         )  # fmt: skip
         path = options.directory(path)
+        functional.release(path)
         with naming(path):
             self._session = call(_native.core.Session, path, settings)
         self._attached = Attached()
@@ -218,7 +217,8 @@ class Run:
             finally:
                 self._in_body = False
                 del item
-            self._boundary(is_last=self._step + 1 >= n)
+            with naming(self.path):
+                self._boundary(is_last=self._step + 1 >= n)
 
     def step(self, *, accumulate: int = 1, **metrics) -> int:
         """Says that a step is complete, in loops that are not `steps`. The number of completed steps.
@@ -237,7 +237,8 @@ class Run:
         self._micro += 1
         if self._micro >= accumulate:
             self._micro = 0
-            self._boundary(is_last=False)
+            with naming(self.path):
+                self._boundary(is_last=False)
         return self._step
 
     def log(self, **metrics) -> None:
@@ -260,13 +261,7 @@ class Run:
         capture = None
         if self._session.wants_tap():
             capture = self._saver.capture()
-            scalars = [
-                (name, canonical(node))
-                for root, tree in capture.tree
-                for name, node in flatten(tree, segment_of_node(root))
-                if tensor_name(node) is None
-            ]
-            call(self._session.tap, self._step, read(metrics), capture.tensors, scalars)
+            call(self._session.tap, self._step, read(metrics), capture.tensors, capture.scalars())
         kind = self._why_save(is_last, is_first)
         if kind is not None:
             self._saver.at_boundary(self._step, kind, read(metrics), capture)
@@ -350,7 +345,8 @@ class Run:
             raise Misconfigured("save: the last body did not complete, so its state has no step")
         if not self._has_label:
             raise Misconfigured("save: no step was completed or restored yet")
-        saving = self._saver.now(self._step, read(self._noted), wait)
+        with naming(self.path):
+            saving = self._saver.now(self._step, read(self._noted), wait)
         self._say_messages()
         return saving
 
@@ -434,6 +430,11 @@ class Run:
 
     def _become_inert(self) -> None:
         self._is_inert = True
+
+
+def open_runs() -> list[Run]:
+    """Those of this process that are not closed."""
+    return list(_open)
 
 
 def _after_fork() -> None:

@@ -15,7 +15,7 @@ from unbroken._state.collect import OBJECTS, Capture, Plan, Saved, differences, 
 from unbroken.errors import Misconfigured, StateMismatch, filling
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
-from unbroken._state.tree import flatten, pairs_of, tensor_name, tensors_of
+from unbroken._state.tree import flatten, tensor_name, tensors_of
 
 OURS = ("rng", "run", "state")
 
@@ -84,11 +84,7 @@ class Attached:
             owners.names([group["params"] for group in optimizer.param_groups], name)
 
     def _owners(self):
-        if "torch" not in sys.modules:
-            return None
-        from unbroken._state.torch_optim import Owners
-
-        return Owners(self._objects.items())
+        return owners_of(self._objects.items())
 
     # -- saving
 
@@ -161,6 +157,15 @@ class Attached:
     def leftover(self, saved: Saved) -> list[str]:
         """The attach names in the checkpoint that nothing here takes (yet)."""
         return [name for name in saved.roots if name not in self._adapters and name not in OURS]
+
+
+def owners_of(roots):
+    """Who owns which parameter among (name, object) pairs, for optimizers; None without torch."""
+    if "torch" not in sys.modules:
+        return None
+    from unbroken._state.torch_optim import Owners
+
+    return Owners(roots)
 
 
 def unread_names(saved: Saved, roots) -> list[str]:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 
 from unbroken._state import tensors
 from unbroken.errors import Misconfigured, StateMismatch
-from unbroken._state.names import NAME_BYTES_MAX, segment_of_node
+from unbroken._state.names import NAME_BYTES_MAX, canonical, segment_of_node
 from unbroken._state.tree import (
     NOT_A_LEAF,
     Encoder,
@@ -125,6 +125,11 @@ class Capture:
         node = adapter.capture(self, name)
         self.is_exact = before
         return node
+
+    def scalars(self) -> list[tuple[str, str]]:
+        """(name, canonical JSON) of everything that is no tensor, for a drill."""
+        leaves = (pair for root, tree in self.tree for pair in flatten(tree, segment_of_node(root)))
+        return [(name, canonical(node)) for name, node in leaves if tensor_name(node) is None]
 
     def node(self, name: str):
         """The node of a root, or None."""
