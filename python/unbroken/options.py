@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 
 from unbroken.errors import Misconfigured, comes_later
 
@@ -37,14 +36,13 @@ def checked_path(path) -> str:
     if not isinstance(path, str) or not path or "\0" in path:
         raise Misconfigured(f'{path!r} names no directory: give the path of a run, such as "runs/first"')
     path = os.path.abspath(path)
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise Misconfigured(
-            f"the path {os.fsencode(path)!r} is no UTF-8 text, which records and messages are: rename the directory, or "
-            "give the path of a symbolic link to it",
-            f"ln -s {shlex.quote(path.encode('utf-8', 'backslashreplace').decode())} run",
-        ) from None
+    for text in (path, os.path.realpath(path)):
+        if not _is_text(text):
+            name = repr(os.fsencode(text))
+            raise Misconfigured(
+                f"the path {name} is no UTF-8 text, which records and messages are: rename the directory",
+                f"mv ${name[1:]} run",  # the shell reads $'...' as Python reads b'...'
+            )
     return path
 
 
@@ -107,7 +105,7 @@ def checked_bool(name: str, value) -> bool:
 
 def checked_at(name: str, value) -> str:
     """A checkpoint, as text. Errors: Misconfigured."""
-    if _is_text(value) or _is_count(value, 0):
+    if (_is_text(value) and value) or _is_count(value, 0):
         return str(value)
     raise Misconfigured(f'{name}={value!r}: "newest", a step (1200) or a checkpoint ("1200.a3")')
 

@@ -111,7 +111,6 @@ class StatefulAdapter:
         def note(value, path):
             if tensors.is_tensor(value):
                 devices[path] = getattr(value, "device", None)
-            return None
 
         encode(self.value.state_dict(), name, note)
         return devices.get

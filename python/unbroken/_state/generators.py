@@ -171,7 +171,7 @@ class GeneratorAdapter:
 
 
 def _spawned(node):
-    return dict((key, value) for key, value in pairs_of(node) or () if key == "spawned").get("spawned")
+    return next((value for key, value in pairs_of(node) or () if key == "spawned"), None)
 
 
 def _why_refused(get, put, node) -> str | None:

@@ -5,6 +5,7 @@ Neither library is imported here; an object can only be one of theirs where the 
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import NamedTuple
 
@@ -100,7 +101,7 @@ def do_elements_meet(shape, strides, size: int) -> bool:
     for stride, n in axes:
         starts = [start + i * stride for start in starts for i in range(n)]
     starts.sort()
-    return any(b - a < size for a, b in zip(starts, starts[1:], strict=False))
+    return any(b - a < size for a, b in itertools.pairwise(starts))
 
 
 def destination(value):
@@ -143,10 +144,9 @@ def _little(array):
 def _why_no_write(array) -> str | None:
     if not array.flags.writeable:
         return "the array is read-only"
-    flags = array.flags
-    if not (flags.c_contiguous or flags.f_contiguous):
-        if do_elements_meet(array.shape, array.strides, array.dtype.itemsize):
-            return "elements of the array share memory"
+    is_dense = array.flags.c_contiguous or array.flags.f_contiguous
+    if not is_dense and do_elements_meet(array.shape, array.strides, array.dtype.itemsize):
+        return "elements of the array share memory"
     return None
 
 

@@ -71,9 +71,8 @@ def compare_keys(node, live, name, plan):
                 plan.changed.append((name, f"{len(node)} items", f"{len(live)} items"))
             for i, (a, b) in enumerate(zip(node, live, strict=False)):
                 compare_keys(a, b, join(name, str(i)), plan)
-        elif is_container(node) or is_container(live):
-            if kind_of(node) != kind_of(live):
-                plan.changed.append((name, kind_of(node), kind_of(live)))
+        elif (is_container(node) or is_container(live)) and kind_of(node) != kind_of(live):
+            plan.changed.append((name, kind_of(node), kind_of(live)))
         return
     saved = {join(name, segment_of_node(key)): item for key, item in saved_pairs}
     here = {join(name, segment_of_node(key)): item for key, item in live_pairs}

@@ -121,7 +121,7 @@ class ModuleAdapter:
         if kind_of(node) != "dict":
             plan.changed.append((name, plan.saved.describe(node), "a module"))
             return
-        saved = dict((key if isinstance(key, str) else canonical(key), item) for key, item in pairs_of(node))
+        saved = {key if isinstance(key, str) else canonical(key): item for key, item in pairs_of(node)}
         for member, kind, value, part in members(self.module):
             path = join(name, member)
             if member not in saved:
