@@ -31,7 +31,8 @@ def test_only_takes_what_it_matches(trained, only, names):
 
 @pytest.mark.parametrize(
     "only, near",
-    [("modle.*", "model"), ("model.hed", r"model\.head"), (["n", "model.layer.0.wight"], r"layer\\\.0\.weight"), ("zzz", "model, n"), ("N", "")],
+    [("modle.*", "model"), ("model.hed", r"model\.head"), (["n", "model.layer.0.wight"], r"layer\\\.0\.weight"),
+     ("zzz", "model, n"), ("N", "")],
 )  # fmt: skip
 def test_only_that_matches_nothing_lists_near_names(trained, only, near):
     with pytest.raises(Misconfigured, match=f"matches no name in checkpoint 2.a1.*{near}") as caught:
@@ -55,8 +56,10 @@ NO_BOOL = ["yes", 1, 0, None, "", numpy.True_]
 
 @pytest.mark.parametrize(
     "bad",
-    [*({name: value} for name in ("fresh", "takeover") for value in NO_BOOL), *({"every": v} for v in (None, [], 0.5, -1, b"auto", "\ud800", False)),
-     *({"keep_last": v} for v in ("3", None, True, 0, -1, 2.0, 2**32, 2**70)), *({"resume": v} for v in (True, None, -1, 1.0, b"newest", "", "\ud800")),
+    [*({name: value} for name in ("fresh", "takeover") for value in NO_BOOL),
+     *({"every": v} for v in (None, [], 0.5, -1, b"auto", "\ud800", False)),
+     *({"keep_last": v} for v in ("3", None, True, 0, -1, 2.0, 2**32, 2**70)),
+     *({"resume": v} for v in (True, None, -1, 1.0, b"newest", "", "\ud800")),
      *({"on_save_error": v} for v in (None, [], True, "")), *({"group": v} for v in (5, b"users", "", "\ud800"))],
     ids=str,
 )  # fmt: skip
@@ -69,10 +72,12 @@ def test_keywords_of_run_are_checked(run_dir, bad):
 
 def test_arguments_of_methods_are_checked(run_dir):
     with unbroken.Run(run_dir) as run:
-        for call in (lambda: run.save(wait="no"), lambda: run.save(wait=1), lambda: run.drain("1"), lambda: run.drain(True), lambda: run.drain(-1),
-                     lambda: run.drain(float("nan")), lambda: run.steps("5"), lambda: run.steps(True), lambda: run.steps(-1), lambda: run.steps(1.0)):  # fmt: skip
-            with pytest.raises(Misconfigured) as caught:
-                call()
+        bad = [(run.save, {"wait": v}) for v in ("no", 1, None)]
+        bad += [(run.drain, {"timeout": v}) for v in ("1", True, -1, float("nan"))]
+        bad += [(run.steps, {"n": v}) for v in ("5", True, -1, 1.0, None)]
+        for method, arguments in bad:
+            with pytest.raises(Misconfigured, match=next(iter(arguments))) as caught:
+                method(**arguments)
             assert caught.value.next_command
 
 

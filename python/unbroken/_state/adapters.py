@@ -10,16 +10,7 @@ from unbroken._state.collect import CONTAINERS, OBJECTS, kind_of_value
 from unbroken.errors import CorruptCheckpoint, StateMismatch
 from unbroken._state.generators import GeneratorAdapter, handlers_of
 from unbroken._state.names import join, segment_of_node
-from unbroken._state.tree import (
-    decode,
-    encode,
-    is_container,
-    items_of,
-    kind_of,
-    pairs_of,
-    tensor_name,
-    tensors_of,
-)
+from unbroken._state.tree import decode, encode, is_container, items_of, kind_of, pairs_of, tensor_name, tensors_of
 
 _PLAIN = {type(None), bool, int, float, complex, str, bytes}
 _DICTS = (dict, OrderedDict, Counter, defaultdict)

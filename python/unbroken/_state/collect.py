@@ -22,18 +22,7 @@ from contextlib import contextmanager
 from unbroken._state import tensors
 from unbroken.errors import Misconfigured, StateMismatch
 from unbroken._state.names import NAME_BYTES_MAX, canonical, segment_of_node
-from unbroken._state.tree import (
-    NOT_A_LEAF,
-    Encoder,
-    decode,
-    encode,
-    flatten,
-    kind_of,
-    pairs_of,
-    refuse,
-    tensor_name,
-    text,
-)
+from unbroken._state.tree import NOT_A_LEAF, Encoder, decode, encode, flatten, kind_of, pairs_of, refuse, tensor_name, text
 
 #: when what is put back (Plan.then): later ones see what earlier ones did
 CONTAINERS, MODULES, OPTIMIZERS, SCHEDULERS, OBJECTS, GENERATORS = range(6)
