@@ -142,7 +142,7 @@ class Attached:
 
     def verify(self, saved: Saved, names=None) -> None:
         """The live state must be the saved one now, by digests. Errors: StateMismatch."""
-        capture = self.capture()
+        capture = self.generators.guard(self.capture)  # asking a loader that has no iterator yet may draw
         adapters = {name: a for name, a in self._adapters.items() if names is None or name in names}
         if names is None:
             adapters["state"] = self._state_adapter
