@@ -79,11 +79,7 @@ class Capture:
             raise refuse(name, "two parts of the state have this name")
         if len(name) * 4 > NAME_BYTES_MAX and len(name.encode()) > NAME_BYTES_MAX:
             raise refuse(name, f"the name is longer than {NAME_BYTES_MAX} bytes")
-        if self._in_place:
-            tensors.check_in_place(value, name)
-        if self._anew:
-            tensors.check_plain(value, name)
-        view = tensors.view(value, name)
+        view = tensors.view(value, name, True, self._in_place, self._anew)
         self._names.add(name)
         if not self.is_exact:
             self.inexact.add(name)
@@ -213,8 +209,7 @@ class Plan:
 
     def fill(self, node, live, name) -> None:
         """The bytes of the tensor in `node` go into the live tensor or array `live`."""
-        tensors.check_in_place(live, name)
-        view = tensors.view(live, name, reads=False)
+        view = tensors.view(live, name, reads=False, in_place=True)
         if tensor_name(node) is None or view.tag not in node:
             self.differs(node, live, name)
             return

@@ -15,6 +15,8 @@ from unbroken._state.tree import numpy_dtype, refuse
 
 _COUNT_MAX = 1 << 20  # elements of an irregular view that are looked at one by one
 
+_NOT_IN_PLACE = ", so that it cannot be restored in place: attach a copy of it"
+
 _torch_side = None  # the module torch_tensors, once a tensor of torch was seen
 
 
@@ -54,26 +56,27 @@ def is_tensor(value) -> bool:
     return is_array(value) or (torch is not None and isinstance(value, torch.Tensor))
 
 
-def view(value, name: str, reads: bool = True) -> View:
+def view(value, name: str, reads: bool = True, in_place: bool = False, anew: bool = False) -> View:
     """The memory of a tensor. Errors: Misconfigured, by path (quantised, sparse, meta, object dtype, subclass).
 
-    Without `reads` the pointer is not for use, and nothing is copied from an accelerator.
+    Without `reads` the pointer is not for use, and nothing is copied from an accelerator. `in_place`: also what
+    check_in_place refuses. `anew`: also what would come back as another type when it is made anew.
     """
-    return _array_view(value, name) if is_array(value) else _torch().view(value, name, reads)
+    side = _Arrays if is_array(value) else _torch()
+    why = side.why_no_write(value) if in_place else None
+    if why is not None:
+        raise refuse(name, why + _NOT_IN_PLACE)
+    why = side.why_not_plain(value) if anew else None
+    if why is not None:
+        raise refuse(name, why)
+    return side.view(value, name, reads)
 
 
 def check_in_place(value, name: str) -> None:
     """Errors: Misconfigured, by path, where the elements could not be written one by one where they are."""
     why = _why_no_write(value) if is_array(value) else _torch().why_no_write(value)
     if why is not None:
-        raise refuse(name, f"{why}, so that it cannot be restored in place: attach a copy of it")
-
-
-def check_plain(value, name: str) -> None:
-    """Errors: Misconfigured, by path, for what would come back as another type when it is made anew."""
-    why = _why_not_plain(value) if is_array(value) else _torch().why_not_plain(value)
-    if why is not None:
-        raise refuse(name, why)
+        raise refuse(name, why + _NOT_IN_PLACE)
 
 
 def as_plain(value):
@@ -161,7 +164,8 @@ def _why_not_plain(array) -> str | None:
     return None
 
 
-def _array_view(array, name):
+def _array_view(array, name, reads):
+    del reads  # an array is always at hand
     numpy = sys.modules["numpy"]
     if type(array) not in (numpy.ndarray, numpy.memmap):
         raise refuse(name, f"{type(array).__module__}.{type(array).__qualname__} is a subclass of ndarray")
@@ -198,3 +202,9 @@ def _array_destination(array):
         array[...] = staging
 
     return staging.ctypes.data, copy
+
+
+class _Arrays:
+    """What torch_tensors is for tensors."""
+
+    view, why_no_write, why_not_plain = map(staticmethod, (_array_view, _why_no_write, _why_not_plain))

@@ -58,14 +58,16 @@ def why_no_write(tensor) -> str | None:
         return None
     if tensor._is_zerotensor():
         return "the tensor is a constant zero"
-    if not tensor.is_contiguous() and tensors.do_elements_meet(tensor.shape, tensor.stride(), 1):
+    if tensor.is_contiguous():
+        return None
+    if tensors.do_elements_meet(tensor.shape, tensor.stride(), 1):
         return "elements of the tensor share memory, as after expand()"
     return None
 
 
 def why_not_plain(tensor) -> str | None:
-    """tensors.check_plain."""
-    if isinstance(tensor, torch.nn.Parameter):
+    """tensors.view, `anew`."""
+    if type(tensor) is torch.nn.Parameter:
         return "a Parameter would come back as a Tensor: attach the module that owns it, or keep x.detach().clone()"
     has_names = getattr(tensor, "has_names", None)  # not in every version of torch
     return "the names of its axes cannot be kept: use x.rename(None)" if has_names and has_names() else None
@@ -76,8 +78,9 @@ def as_plain(tensor):
     return tensor if type(tensor) is torch.Tensor else tensor.detach()
 
 
-def _check_memory(tensor, name):
-    if not tensor._is_zerotensor() and tensor.untyped_storage().nbytes() == 0:
+def _check_memory(tensor, pointer, name):
+    # A freed one points to its offset from null, far below the heap: no need to ask the others.
+    if pointer < 1 << 46 and not tensor._is_zerotensor() and tensor.untyped_storage().nbytes() == 0:
         raise refuse(name, "the memory of the tensor was freed")
 
 
@@ -88,16 +91,16 @@ def view(tensor, name: str, reads: bool = True) -> View:
     shape, strides, count = tuple(tensor.shape), tensor.stride(), tensor.numel()
     if count == 0:
         return View("tensor", dtype, shape, strides, 0, 0, tensor, None)
-    _check_memory(tensor, name)
-    owner, memory = tensor, None
+    owner, memory, pointer = tensor, None, tensor.data_ptr()
+    _check_memory(tensor, pointer, name)
     if not _is_lazy(tensor):
-        memory = (tensor.data_ptr(), dtype, shape, tuple([s * size for s in strides]))
+        memory = (pointer, dtype, shape, tuple([s * size for s in strides]))
     if tensor.device.type != "cpu":
         memory = memory and (str(tensor.device), *memory)
     if reads and (memory is None or tensor.device.type != "cpu"):
         owner = _host(tensor)
-        strides = owner.stride()
-    return View("tensor", dtype, shape, strides, owner.data_ptr(), count * size, owner, memory)
+        strides, pointer = owner.stride(), owner.data_ptr()
+    return View("tensor", dtype, shape, strides, pointer, count * size, owner, memory)
 
 
 def _raw(tensor):

@@ -115,6 +115,9 @@ def test_memory_that_is_gone_is_refused(run_dir):
     freed = torch.zeros(4)
     freed.untyped_storage().resize_(0)
     assert "freed" in str(refused(run_dir, Misconfigured, x={"a": freed}))
+    freed = torch.zeros(9)[5:]
+    freed.untyped_storage().resize_(0)
+    assert "freed" in str(refused(run_dir, Misconfigured, x={"a": freed}))
     assert "meta" in str(refused(run_dir, Misconfigured, x={"a": torch.zeros(4, device="meta")}))
 
 
