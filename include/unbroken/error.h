@@ -75,11 +75,17 @@ class [[nodiscard]] Error {
   /// "shard 3 of step 1200: checksum is 9f.., index says 41..".
   const std::string& what() const noexcept { return what_; }
   Where at() const noexcept { return at_; }
+  /// The errno behind it; 0 where the system said nothing.
+  int system_error() const noexcept { return system_error_; }
   /// The command a person should run next; empty when the text says it all.
   const std::string& next_command() const noexcept { return next_command_; }
   /// Prefixes who was doing what to which object: "shard 3 of step 1200: fsync: EIO".
   Error with(std::string_view doing) && {
     what_.insert(0, std::string(doing) + ": ");
+    return std::move(*this);
+  }
+  Error from_system(int number) && {
+    system_error_ = number;
     return std::move(*this);
   }
   Error next(std::string command) && {
@@ -89,6 +95,7 @@ class [[nodiscard]] Error {
 
  private:
   Code code_;
+  int system_error_ = 0;
   Where at_;
   std::string what_;
   std::string next_command_;

@@ -33,18 +33,20 @@ int run_command(CLI::App& app, int argc, char** argv, const std::function<Result
   return status.ok() ? status.value() : report(status.error(), is_json);
 }
 
-int report(const Error& error, bool is_json) {
+Json to_json(const Error& error) {
   const ErrorKind kind = kind_of(error.code());
-  const int status = static_cast<int>(kind.exit_code);
   const std::string& next = error.next_command();
-  if (is_json)
-    (void)print_json({{"error",
-                       {{"kind", kind.name},
-                        {"exit_code", status},
-                        {"message", error.what()},
-                        {"next_command", next.empty() ? Json() : Json(next)}}}});
+  return {{"kind", kind.name},
+          {"exit_code", static_cast<int>(kind.exit_code)},
+          {"message", error.what()},
+          {"next_command", next.empty() ? Json() : Json(next)}};
+}
+
+int report(const Error& error, bool is_json) {
+  const std::string& next = error.next_command();
+  if (is_json) (void)print_json({{"error", to_json(error)}});
   say(fmt::format("error: {}{}", error.what(), next.empty() ? "" : fmt::format(": try `{}`", next)));
-  return status;
+  return static_cast<int>(kind_of(error.code()).exit_code);
 }
 
 Result<> print(std::string_view text) {

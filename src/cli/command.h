@@ -17,6 +17,8 @@ namespace unbroken {
 int run_command(CLI::App& app, int argc, char** argv, const std::function<Result<int>()>& body);
 /// Prints an error; its exit status.
 int report(const Error& error, bool is_json);
+/// {"kind", "exit_code", "message", "next_command"}.
+Json to_json(const Error& error);
 /// True where --json stands before any "--".
 bool wants_json(int argc, char** argv);
 

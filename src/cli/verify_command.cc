@@ -2,6 +2,8 @@
 // nothing.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/commands.h"
@@ -23,6 +25,9 @@ namespace {
 struct Verdict {
   std::uint64_t bytes_read = 0;
   std::vector<Damage> errors;
+  std::vector<ReadSave::Unread> unread = {};  ///< EIO, EACCES and the like: nothing is known of these
+  std::vector<std::string> notes = {};        ///< what the next start puts right
+  bool is_ok() const { return errors.empty() && unread.empty(); }
 };
 
 struct CheckpointVerdict {
@@ -34,10 +39,29 @@ struct CheckpointVerdict {
 struct Report {
   Verdict journal;  ///< and RUN
   std::vector<CheckpointVerdict> checkpoints;
+  std::vector<const Verdict*> all() const {
+    std::vector<const Verdict*> out{&journal};
+    for (const CheckpointVerdict& c : checkpoints) out.push_back(&c.verdict);
+    return out;
+  }
+  bool is_damaged() const {
+    return std::ranges::any_of(all(), [](const Verdict* v) { return !v->errors.empty(); });
+  }
   bool is_ok() const {
-    bool ok = journal.errors.empty();
-    for (const CheckpointVerdict& c : checkpoints) ok = ok && c.verdict.errors.empty();
-    return ok;
+    return std::ranges::all_of(all(), [](const Verdict* v) { return v->is_ok(); });
+  }
+  /// That not everything could be read, where nothing worse is known.
+  std::optional<Error> failure() const {
+    if (is_damaged()) return std::nullopt;
+    std::optional<Error> first;
+    std::size_t count = 0;
+    for (const Verdict* v : all()) {
+      count += v->unread.size();
+      if (!first && !v->unread.empty()) first = v->unread.front().error;
+    }
+    if (count > 1)
+      first = std::move(*first).with(fmt::format("{} objects could not be read; the first", count));
+    return first;
   }
 };
 
@@ -65,12 +89,13 @@ class Verify {
     UNBROKEN_TRY(report.journal, verify_journal());
     for (const Checkpoint* c : wanted) {
       UNBROKEN_TRY(const ReadSave::Found found,
-                   unbroken::run(seams_, ReadSave(c->commit, ReadSave::Depth::everything), by()));
+                   unbroken::run(seams_, ReadSave(c->commit, ReadSave::Depth::audit), by()));
       if (!found.damage.empty()) {
         UNBROKEN_TRY(const bool is_removed, was_removed(c->commit.save));
         if (is_removed) continue;
       }
-      report.checkpoints.push_back({c->commit.save, c->is_quarantined(), {found.bytes_read, found.damage}});
+      report.checkpoints.push_back(
+          {c->commit.save, c->is_quarantined(), {found.bytes_read, found.damage, found.unread}});
     }
     return report;
   }
@@ -80,26 +105,38 @@ class Verify {
 
   /// The fold stands; whether every slot holds both copies is what was noted while it was read.
   Result<Verdict> verify_journal() {
-    Verdict verdict;
-    for (std::uint64_t slot = 0; slot < look_.history().next_slot(); ++slot) {
-      UNBROKEN_TRY(const std::string bytes, store_.get(slot_key(slot), kRecordBytesRead, by()));
-      verdict.bytes_read += bytes.size();
-    }
+    Verdict verdict{look_.journal.bytes_read, {}};
     for (const std::uint64_t slot : look_.journal.repaired)
       verdict.errors.push_back({slot_key(slot), 0, "repaired from its second copy"});
-    auto text = store_.get(run_key(), kRunBytesMax, by());
-    if (text.ok()) verdict.bytes_read += text.value().size();
-    const auto what = what_is_wrong_with_run(text);
-    if (!what.ok()) return std::move(what).error();
-    if (!what.value().empty()) verdict.errors.push_back({run_key(), 0, what.value()});
+    UNBROKEN_DO(verify_run_object(verdict));
     return verdict;
   }
 
-  Result<std::string> what_is_wrong_with_run(const Result<std::string>& text) const {
-    if (text.is(Code::not_found)) return std::string("missing");
+  Result<> verify_run_object(Verdict& verdict) {
+    const std::string name(kRunKey);
+    const auto text = store_.get(kRunKey, kRunBytesMax, by());
+    if (text.is(Code::not_found)) {
+      // RUN comes between GENESIS and the first OPEN (rule R16), and a start makes it where a kill came
+      // first.
+      if (look_.history().attempts().empty())
+        verdict.notes.emplace_back("a first start died before RUN; the next start completes it");
+      else
+        verdict.errors.push_back({name, 0, "missing"});
+      return Done{};
+    }
+    if (text.is(Code::unavailable)) {
+      verdict.unread.push_back({name, text.error()});
+      return Done{};
+    }
     if (!text.ok() && !text.is(Code::corrupt)) return text.error();
-    if (!text.ok()) return text.error().what();
-    const auto opened = decode_run(text.value());
+    if (text.ok()) verdict.bytes_read += text.value().size();
+    UNBROKEN_TRY(const std::string what, what_is_wrong_with_run(text));
+    if (!what.empty()) verdict.errors.push_back({name, 0, what});
+    return Done{};
+  }
+
+  Result<std::string> what_is_wrong_with_run(const Result<std::string>& text) const {
+    const auto opened = text.ok() ? decode_run(text.value()) : Result<OpenedRun>(text.error());
     if (opened.is(Code::unsupported)) return opened.error();
     if (!opened.ok()) return opened.error().what();
     if (opened.value().run.uuid != look_.history().genesis()->run)
@@ -120,11 +157,21 @@ class Verify {
   const Seams seams_;
 };
 
+/// Damage first, then what could not be read.
+std::vector<Damage> all_errors(const Verdict& verdict) {
+  std::vector<Damage> out = verdict.errors;
+  for (const auto& [object, error] : verdict.unread) out.push_back({object, 0, "not read: " + error.what()});
+  return out;
+}
+
 Json to_json(const Verdict& verdict) {
   Json errors = Json::array();
-  for (const Damage& d : verdict.errors)
+  for (const Damage& d : all_errors(verdict))
     errors.push_back({{"object", d.object}, {"offset", d.offset}, {"what", d.what}});
-  return {{"ok", verdict.errors.empty()}, {"bytes_read", verdict.bytes_read}, {"errors", std::move(errors)}};
+  return {{"ok", verdict.is_ok()},
+          {"bytes_read", verdict.bytes_read},
+          {"errors", std::move(errors)},
+          {"notes", verdict.notes}};
 }
 
 Json to_json(const Report& report) {
@@ -143,12 +190,14 @@ Json to_json(const Report& report) {
 }
 
 std::string row(std::string_view name, const Verdict& verdict, std::string_view remark) {
-  const bool is_ok = verdict.errors.empty();
-  std::string out = fmt::format("{:<14} {}  {:>10} read{}\n", name,
-                                painted(is_ok ? "ok     " : "damaged", is_ok ? Colour::green : Colour::red),
-                                format_bytes(verdict.bytes_read), remark);
-  for (const Damage& d : verdict.errors)
+  const std::string state = verdict.is_ok()          ? painted("ok     ", Colour::green)
+                            : verdict.errors.empty() ? painted("unread ", Colour::yellow)
+                                                     : painted("damaged", Colour::red);
+  std::string out =
+      fmt::format("{:<14} {}  {:>10} read{}\n", name, state, format_bytes(verdict.bytes_read), remark);
+  for (const Damage& d : all_errors(verdict))
     out += fmt::format("    {}: at byte {}: {}\n", d.object, d.offset, d.what);
+  for (const std::string& note : verdict.notes) out += fmt::format("    {}\n", note);
   return out;
 }
 
@@ -157,15 +206,19 @@ Result<int> verify(const std::string& directory, const std::string& at, bool is_
   auto verified = Verify(look).run(at);
   if (!verified.ok()) return pointing_to_list(std::move(verified).error(), directory);
   const Report& report = verified.value();
+  const std::optional<Error> failure = report.failure();
   if (is_json) {
-    UNBROKEN_DO(print_json(to_json(report)));
+    Json json = to_json(report);
+    if (failure) json["error"] = unbroken::to_json(*failure);
+    UNBROKEN_DO(print_json(json));
   } else {
     std::string text = row("journal, RUN", report.journal, "");
     for (const CheckpointVerdict& c : report.checkpoints)
       text += row(c.save.name(), c.verdict, c.is_quarantined ? "  (quarantined)" : "");
     UNBROKEN_DO(print(text));
   }
-  return report.is_ok() ? 0 : static_cast<int>(ExitCode::bad_data);
+  if (failure) return unbroken::report(*failure, false);  // the object on stdout is written
+  return report.is_damaged() ? static_cast<int>(ExitCode::bad_data) : 0;
 }
 
 }  // namespace

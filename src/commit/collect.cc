@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "base/point.h"
 #include "commit/decide.h"
+#include "commit/sub_append.h"
 #include "format/keys.h"
 #include "journal/retention.h"
 
@@ -29,6 +30,12 @@ int removal_rank(const DataName& name) {
       return 2;
   }
   return 3;
+}
+
+/// Somebody put something else in place of an object or of its folder: nothing of it is ours to remove, and
+/// it must not keep the rest.
+bool is_strange(const Error& error) {
+  return error.code() == Code::bad_argument || error.code() == Code::corrupt;
 }
 
 }  // namespace
@@ -55,8 +62,7 @@ struct Collect::Impl {
 
   std::vector<Action> start_append(State next, Decide decide) {
     state = next;
-    append.emplace(history, draw(), at_unix_ms, std::move(decide));
-    return append->start();
+    return append.start(history, draw(), at_unix_ms, std::move(decide));
   }
 
   std::vector<Action> intend() {
@@ -87,6 +93,12 @@ struct Collect::Impl {
     return {ListPrefix{save_prefix(folders.back())}};
   }
 
+  std::vector<Action> leave_folder() {
+    left.push_back(folders.back());
+    folders.pop_back();
+    return next_folder();
+  }
+
   std::vector<Action> next_object() {
     if (!keys.empty()) {
       state = State::removing;
@@ -112,10 +124,7 @@ struct Collect::Impl {
                         [this](const History&) -> Result<Decision> { return Decision(Fact(Deleted{gone})); });
   }
 
-  std::vector<Action> on_append(const Event& event) {
-    auto actions = append->on(event);
-    if (!append->is_over()) return actions;
-    auto appended = append->take();
+  std::vector<Action> on_appended(Result<Appended> appended) {
     if (!appended.ok()) return fail(std::move(appended).error());
     history = std::move(appended.value().history);
     if (state == State::deleting) {
@@ -143,7 +152,7 @@ struct Collect::Impl {
   std::int64_t at_unix_ms;
   std::function<Nonce()> draw;
   State state = State::intending;
-  std::optional<Append> append;
+  SubAppend append;
   std::vector<SaveId> folders;    // still to do, taken from the back
   std::vector<std::string> keys;  // of the folder at the back
   std::vector<SaveId> condemned, removed, left, gone;
@@ -166,18 +175,20 @@ std::vector<Action> Collect::on(const Event& event) {
   switch (me.state) {
     case State::intending:
     case State::deleting:
-      return me.on_append(event);
+      return me.append.on(event, [&](auto appended) { return me.on_appended(std::move(appended)); });
     case State::listing:
-      if (failed != nullptr) return me.fail(Error(failed->error).with(failed->key));
+      if (failed != nullptr) return me.fail(failed->error);
       for (const std::string& name : std::get<ListedPrefix>(event).names)
         if (const auto save = save_from_name(name); save && me.is_removable(*save))
           me.folders.push_back(*save);
       return me.next_folder();
     case State::listing_folder:
-      if (failed != nullptr) return me.fail(Error(failed->error).with(failed->key));
+      if (failed != nullptr && is_strange(failed->error)) return me.leave_folder();
+      if (failed != nullptr) return me.fail(failed->error);
       return me.on_listed_folder(std::get<ListedPrefix>(event));
     case State::removing:
-      if (failed != nullptr) return me.fail(Error(failed->error).with(failed->key));
+      if (failed != nullptr && is_strange(failed->error)) return me.leave_folder();
+      if (failed != nullptr) return me.fail(failed->error);
       me.keys.pop_back();
       return me.next_object();
     case State::removing_folder: {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/point.h"
+#include "commit/sub_append.h"
 #include "format/keys.h"
 #include "format/sums.h"
 
@@ -36,6 +37,9 @@ struct CommitSave::Impl {
     return {};
   }
 
+  std::uint64_t shard_bytes() const {
+    return content.is_shard_written ? content.index.file_bytes : content.image.bytes().size();
+  }
   std::string prefix() const { return save_prefix(ticket.save); }
 
   Result<> encode() {
@@ -49,7 +53,7 @@ struct CommitSave::Impl {
                .life = ticket.life,
                .open = ticket.open,
                .resume = ticket.resume,
-               .shard_bytes = content.image.bytes().size(),
+               .shard_bytes = shard_bytes(),
                .index = content_ref(index_text),
                .sums = content_ref(sums_bytes)};
     UNBROKEN_TRY(receipt_text, encode_receipt(receipt));
@@ -59,9 +63,15 @@ struct CommitSave::Impl {
   std::vector<Action> write_objects() {
     UNBROKEN_POINT("commit.before_write");
     waiting_for = 3;
-    return {WriteObject{shard_key(ticket.save, 0, ticket.nonce), {content.image}},
-            WriteObject{index_key(ticket.save, 0, ticket.nonce), {BufferRef::of(index_text)}},
-            WriteObject{sums_key(ticket.save, 0, ticket.nonce), {BufferRef::of(sums_bytes)}}};
+    made = {shard_key(ticket.save, 0, ticket.nonce), index_key(ticket.save, 0, ticket.nonce),
+            sums_key(ticket.save, 0, ticket.nonce)};
+    std::vector<Action> actions{WriteObject{made[1], {BufferRef::of(index_text)}},
+                                WriteObject{made[2], {BufferRef::of(sums_bytes)}}};
+    if (content.is_shard_written)
+      --waiting_for;
+    else
+      actions.insert(actions.begin(), WriteObject{made[0], {content.image}});
+    return actions;
   }
 
   std::vector<Action> create_receipt() {
@@ -101,14 +111,18 @@ struct CommitSave::Impl {
   std::vector<Action> on_read_back(const GotObject& got, const std::string& mine, Next next, Again again) {
     if (got.bytes == mine) {
       creates_left = kCreatesMax;
+      made.push_back(got.key);
       return next();
     }
     if (got.bytes)
       return fail(Error(Code::mismatch, fmt::format("{}: another writer's object stands there", got.key)));
-    if (create_error) return fail(std::move(*create_error).with(got.key));
+    if (create_error) return fail(std::move(*create_error));
     // The answer was lost, and so was the request.
     if (--creates_left > 0) return again();
-    return fail(Error(Code::unavailable, fmt::format("{}: it is not there after it was created", got.key)));
+    return fail(
+        Error(Code::unavailable, fmt::format("create {}: the storage did not say whether it did, and it is "
+                                             "not there after {} tries",
+                                             got.key, kCreatesMax)));
   }
 
   std::vector<Action> sync_manifest() {
@@ -119,7 +133,7 @@ struct CommitSave::Impl {
   /// A storage that restarted may have forgotten names before they were synced: what COMMIT names is looked
   /// up afresh.
   std::vector<Action> check_names() {
-    expected = {{shard_key(ticket.save, 0, ticket.nonce), content.image.bytes().size()},
+    expected = {{shard_key(ticket.save, 0, ticket.nonce), shard_bytes()},
                 {index_key(ticket.save, 0, ticket.nonce), index_text.size()},
                 {sums_key(ticket.save, 0, ticket.nonce), sums_bytes.size()},
                 {receipt_key(ticket.save, 0), receipt_text.size()},
@@ -149,16 +163,12 @@ struct CommitSave::Impl {
                   .state_bytes = content.state_bytes,
                   .metrics = content.metrics};
     static_cast<void>(keep_metrics_that_fit(commit));
-    append.emplace(std::move(history), ticket.append_nonce, ticket.at_unix_ms,
-                   commit_decision(ticket.open, std::move(commit), fate));
     state = State::appending;
-    return append->start();
+    return append.start(std::move(history), ticket.append_nonce, ticket.at_unix_ms,
+                        commit_decision(ticket.open, std::move(commit), fate));
   }
 
-  std::vector<Action> on_append(const Event& event) {
-    auto actions = append->on(event);
-    if (!append->is_over()) return actions;
-    auto appended = append->take();
+  std::vector<Action> on_appended(Result<Appended> appended) {
     if (!appended.ok()) return fail(std::move(appended).error());
     history = std::move(appended.value().history);
     if (UNBROKEN_MUTANT("receipt_before_fsync")) {
@@ -183,7 +193,8 @@ struct CommitSave::Impl {
   Receipt receipt;
   SealedManifest sealed;
   CommitFate fate = CommitFate::dropped;
-  std::optional<Append> append;
+  SubAppend append;
+  std::vector<std::string> made;  // by this save, in the order in which it may go
   std::optional<Error> error;
 };
 
@@ -202,10 +213,11 @@ std::vector<Action> CommitSave::on(const Event& event) {
   using State = Impl::State;
   Impl& me = *impl_;
   if (me.state == State::over) return {};  // late answers of actions that were asked for together
-  if (me.state == State::appending) return me.on_append(event);
+  if (me.state == State::appending)
+    return me.append.on(event, [&](auto appended) { return me.on_appended(std::move(appended)); });
   const auto* failed = std::get_if<ActionFailed>(&event);
   if (failed != nullptr && me.state != State::creating_receipt && me.state != State::creating_manifest)
-    return me.fail(Error(failed->error).with(failed->key));
+    return me.fail(failed->error);
   switch (me.state) {
     case State::writing:
     case State::writing_late:
@@ -243,8 +255,9 @@ std::vector<Action> CommitSave::on(const Event& event) {
   UNBROKEN_CHECK(false);
 }
 
-bool CommitSave::may_be_committed() const {
-  return impl_->append.has_value();
+std::optional<std::vector<std::string>> CommitSave::debris() const {
+  if (impl_->append.may_stand()) return std::nullopt;
+  return impl_->made;
 }
 
 bool CommitSave::is_over() const {

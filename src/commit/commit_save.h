@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "commit/decide.h"
 #include "format/index.h"
@@ -23,6 +24,8 @@ namespace unbroken {
 struct SaveContent {
   Index index;
   BufferRef image;  ///< the shard file
+  /// The shard stands under this save's nonce already, as long as `index` says: `image` is empty.
+  bool is_shard_written = false;
   std::vector<Xxh128> chunks;
   std::uint64_t state_bytes = 0;
   std::map<std::string, std::string> provenance;
@@ -55,8 +58,9 @@ class CommitSave final : public Machine {
   /// After is_over(). Errors: fenced; mismatch (a receipt of another life stands there); no_space;
   /// unavailable; journal_unreadable.
   Result<Committed> take();
-  /// False as long as no COMMIT of this save can stand in the journal.
-  bool may_be_committed() const;
+  /// After a failure: what this save made and nobody will ever name, in the order in which it may be removed.
+  /// Nothing is said where a COMMIT of it may stand in the journal.
+  std::optional<std::vector<std::string>> debris() const;
 
  private:
   struct Impl;

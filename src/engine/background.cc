@@ -136,7 +136,7 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
   if (committed.ok()) {
     history_ = std::move(committed.value().history);
   } else {
-    settle_failed(saving->id(), ticket.nonce, machine.may_be_committed(), committed.error());
+    settle_failed(saving->id(), machine.debris(), committed.error());
   }
   const Checkpoint* checkpoint = history_.find(saving->id());
   if (checkpoint == nullptr)
@@ -148,15 +148,15 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
   post_for(saving, Lane::io, [saving, commit](Background& me) { me.read_back(saving, commit); });
 }
 
-void Background::settle_failed(const SaveId& save, Nonce nonce, bool may_be_committed, const Error& error) {
+void Background::settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
+                               const Error& error) {
   note_fence(error);
   if (status_->fence()) return;
-  if (!may_be_committed) {
+  if (debris) {
     // Nobody else writes these, and no record can name them any more: give the space back first. What cannot
     // be removed now is debris of an aborted save, which the next collection removes.
-    for (const std::string& key :
-         {shard_key(save, 0, nonce), index_key(save, 0, nonce), sums_key(save, 0, nonce)})
-      static_cast<void>(seams_.store.remove(key, by()).ok());
+    for (const std::string& key : *debris) static_cast<void>(seams_.store.remove(key, by()).ok());
+    static_cast<void>(seams_.store.remove_folder(save_prefix(save), by()).ok());
   }
   // ABORT stands down where the COMMIT stands after all; then the fold has it.
   if (auto aborted = append(abort_decision(opened_.open, {save, error.what()})); !aborted.ok())
@@ -228,9 +228,9 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
 
 void Background::collect() {
   if (status_->fence()) return;
-  Collect machine(history_, opened_.open, seams_.clock.wall_unix_ms(), [this] { return seams_.draw(); });
-  drive(seams_, machine, by());
-  auto collected = machine.take();
+  auto collected = run(
+      seams_, Collect(history_, opened_.open, seams_.clock.wall_unix_ms(), [this] { return seams_.draw(); }),
+      by());
   if (collected.ok()) {
     history_ = std::move(collected.value().history);
     return;

@@ -60,7 +60,8 @@ class Background : public std::enable_shared_from_this<Background> {
                         std::map<std::string, double> metrics, double exposed_s, Instant began);
   /// After a commit that ended in an error: settles in the journal whether the save is there, and gives the
   /// space of one that is not back.
-  void settle_failed(const SaveId& save, Nonce nonce, bool may_be_committed, const Error& error);
+  void settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
+                     const Error& error);
   void fail_save(const std::shared_ptr<Saving>& saving, Error error);
   void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit);
   void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,

@@ -53,6 +53,15 @@ struct Piece {
   BufferRef bytes;
 };
 
+/// Asked before every piece, so that no call runs on for the length of an object.
+Result<> check_time(const Seams& seams, std::string_view doing, std::string_view key, const Deadline& by) {
+  if (by.stop.stop_requested())
+    return Error(Code::stopped, fmt::format("{} {}: stopped by the caller", doing, key));
+  if (seams.clock.now() >= by.at)
+    return Error(Code::late, fmt::format("{} {}: the deadline has passed", doing, key));
+  return Done{};
+}
+
 }  // namespace
 
 Result<> write_object(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
@@ -68,13 +77,13 @@ Result<> write_object(const Seams& seams, std::string_view key, std::span<const 
   UNBROKEN_TRY(const std::unique_ptr<ObjectWriter> writer, seams.store.open_writer(key, total, by));
   InFlight in_flight(seams.executor);
   const auto issued = parallel_for(seams.executor, Lane::io, pieces.size(), [&](std::size_t i) -> Result<> {
-    if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
+    UNBROKEN_DO(check_time(seams, "write", key, by));
     writer->write(pieces[i].offset, pieces[i].bytes, in_flight.track());
     return Done{};
   });
   const auto written = in_flight.wait();
   UNBROKEN_DO(issued);
-  if (!written.ok()) return Error(written.error()).with(key);
+  if (!written.ok()) return Error(written.error());
   return writer->finish(by);
 }
 
@@ -150,10 +159,10 @@ Result<std::vector<Xxh128>> read_chunks(const Seams& seams, const ObjectReader& 
   const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / chunk_bytes);
   const std::uint64_t blocks = (chunks.size() + chunks_per_block - 1) / chunks_per_block;
   UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
-    if (by.stop.stop_requested()) return Error(Code::stopped, std::string(key));
     Scratch scratch;
     const std::uint64_t last = std::min<std::uint64_t>(chunks.size(), (block + 1) * chunks_per_block);
     for (std::uint64_t chunk = block * chunks_per_block; chunk < last; ++chunk) {
+      UNBROKEN_DO(check_time(seams, "read", key, by));
       const std::uint64_t begin = chunk * chunk_bytes;
       const std::uint64_t bytes = std::min(chunk_bytes, reader.bytes() - begin);
       UNBROKEN_TRY(chunks[chunk], read_chunk(reader, placed, begin, bytes, scratch));
@@ -167,18 +176,22 @@ Result<std::vector<Xxh128>> read_chunks(const Seams& seams, const ObjectReader& 
 Result<> load_once(const Seams& seams, std::string_view key, const Index& index,
                    std::span<const Xxh128> chunks, const std::vector<Placed>& placed,
                    std::vector<Damage>& damage, const Deadline& by) {
+  // Missing, of another kind, or ended while it was read.
+  const auto damaged = [&](const Error& why) -> Result<> {
+    const bool is_missing = why.code() == Code::not_found;
+    if (!is_missing && why.code() != Code::corrupt) return why;
+    damage = {{std::string(key), 0, is_missing ? "missing" : why.what()}};
+    return Error(Code::corrupt, is_missing ? fmt::format("{}: missing", key) : why.what());
+  };
   auto opened = seams.store.open_reader(key, by);
-  if (opened.is(Code::not_found)) {
-    damage = {{std::string(key), 0, "missing"}};
-    return Error(Code::corrupt, fmt::format("{}: missing", key));
-  }
-  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, std::move(opened));
+  if (!opened.ok()) return damaged(opened.error());
+  const std::unique_ptr<ObjectReader> reader = std::move(opened).value();
   ShardEvidence evidence{reader->bytes(), {}};
   // One of another length is damaged whatever it holds, and its chunks would not lie where the index says.
   if (evidence.bytes == index.file_bytes) {
     auto read = read_chunks(seams, *reader, key, index.chunk_bytes, placed, by);
-    if (read.is(Code::corrupt)) damage = {{std::string(key), 0, read.error().what()}};  // it ended meanwhile
-    UNBROKEN_TRY(evidence.chunks, std::move(read));
+    if (!read.ok()) return damaged(read.error());
+    evidence.chunks = std::move(read).value();
   }
   damage = verify_chunks(index, {chunks.begin(), chunks.end()}, evidence);
   if (damage.empty()) return Done{};
@@ -188,11 +201,15 @@ Result<> load_once(const Seams& seams, std::string_view key, const Index& index,
 
 }  // namespace
 
-Result<ObjectHash> hash_object(const Seams& seams, std::string_view key, std::uint64_t chunk_bytes,
-                               const Deadline& by) {
-  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, seams.store.open_reader(key, by));
-  UNBROKEN_TRY(std::vector<Xxh128> chunks, read_chunks(seams, *reader, key, chunk_bytes, {}, by));
-  return ObjectHash{reader->bytes(), std::move(chunks)};
+Result<HashedObject> hash_object(const Seams& seams, const HashObject& wanted, const Deadline& by) {
+  UNBROKEN_TRY(const std::unique_ptr<ObjectReader> reader, seams.store.open_reader(wanted.key, by));
+  HashedObject out{wanted.key, reader->bytes(), {}, {}};
+  if (out.bytes != wanted.bytes) return out;
+  out.head.resize(std::min(wanted.head_bytes, wanted.bytes));
+  const MutableBytes head = std::as_writable_bytes(std::span(out.head));
+  UNBROKEN_TRY(out.chunks, read_chunks(seams, *reader, wanted.key, wanted.chunk_bytes,
+                                       {{0, head.size(), head.data()}}, by));
+  return out;
 }
 
 Result<> load_shard(const Seams& seams, std::string_view key, const Index& index,

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "engine/seams.h"
 #include "format/verify.h"
+#include "world/action.h"
 
 namespace unbroken {
 
@@ -20,13 +21,9 @@ inline constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;  ///< one r
 Result<> write_object(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
                       const Deadline& by);
 
-struct ObjectHash {
-  std::uint64_t bytes = 0;
-  std::vector<Xxh128> chunks;
-};
-/// Reads the object and hashes it in chunks. Errors: not_found, corrupt (it ended meanwhile), unavailable.
-Result<ObjectHash> hash_object(const Seams& seams, std::string_view key, std::uint64_t chunk_bytes,
-                               const Deadline& by);
+/// Reads the object and hashes it in chunks, if it is as long as `wanted` says.
+/// Errors: not_found, corrupt (it ended meanwhile, or is no file), unavailable, late, stopped.
+Result<HashedObject> hash_object(const Seams& seams, const HashObject& wanted, const Deadline& by);
 
 /// Where the logical bytes of a tensor go: contiguous, exactly its size.
 struct TensorTarget {

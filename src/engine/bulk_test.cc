@@ -52,16 +52,59 @@ TEST(HashObject, HashesChunks) {
     TestRun run;
     run.world.disk().plant("data/x", content);
     run.live([&](TestLife& me) {
-      const auto hash = hash_object(me.seams, "data/x", chunk_bytes, me.by());
+      const auto hash = hash_object(me.seams, {"data/x", chunk_bytes, content.size(), 4000}, me.by());
       ASSERT_TRUE(hash.ok());
       EXPECT_EQ(hash.value().bytes, content.size());
       ASSERT_EQ(hash.value().chunks.size(), (content.size() + chunk_bytes - 1) / chunk_bytes);
       for (std::size_t c = 0; c < hash.value().chunks.size(); ++c)
         ASSERT_EQ(hash.value().chunks[c],
                   xxh128(as_bytes(std::string_view(content).substr(c * chunk_bytes, chunk_bytes))));
-      EXPECT_TRUE(hash_object(me.seams, "data/y", chunk_bytes, me.by()).is(Code::not_found));
+      EXPECT_EQ(hash.value().head, content.substr(0, 4000));
+      EXPECT_TRUE(hash_object(me.seams, {"data/y", chunk_bytes, 1, 0}, me.by()).is(Code::not_found));
     });
   }
+}
+
+TEST(HashObject, DoesNotReadOneOfAnotherLength) {
+  TestRun run;
+  run.world.disk().plant("data/x", bytes_of(5000));
+  run.live([&](TestLife& me) {
+    run.world.faults().plan({.kind = FaultKind::eio, .op = SimOp::read, .nth = 1});
+    const auto hash = hash_object(me.seams, {"data/x", 4096, 5001, 4096}, me.by());
+    ASSERT_TRUE(hash.ok()) << hash.error().what();
+    EXPECT_EQ(hash.value().bytes, 5000u);
+    EXPECT_THAT(hash.value().chunks, IsEmpty());
+  });
+}
+
+/// The world's clock, moved on by each look at it.
+class HastyClock final : public Clock {
+ public:
+  explicit HastyClock(const Clock& real) : real_(real) {}
+  Instant now() const override { return real_.now() + std::chrono::seconds(looks_++); }
+  std::int64_t wall_unix_ms() const override { return real_.wall_unix_ms(); }
+
+ private:
+  const Clock& real_;
+  mutable int looks_ = 0;
+};
+
+TEST(Bulk, LooksAtTheDeadlineBeforeEveryPiece) {
+  TestRun run;
+  run.world.disk().plant("data/x", bytes_of(100 * 4096));
+  run.live([&](TestLife& me) {
+    HastyClock clock(me.seams.clock);
+    const Seams seams{clock, me.seams.random, me.seams.executor, me.seams.store, me.seams.process};
+    // The store has a clock of its own, for which it is early.
+    const Deadline by{me.seams.clock.now() + std::chrono::seconds(50), {}};
+    const auto hash = hash_object(seams, {"data/x", 4096, 100 * 4096, 0}, by);
+    ASSERT_TRUE(hash.is(Code::late));
+    EXPECT_THAT(hash.error().what(), HasSubstr("data/x"));
+    const std::string piece = bytes_of(16);
+    const std::vector<BufferRef> parts(100, BufferRef::of(piece));
+    EXPECT_TRUE(write_object(seams, "data/y", parts, by).is(Code::late));
+    EXPECT_FALSE(run.world.disk().exists("data/y"));
+  });
 }
 
 /// A shard on the disk and room for its tensors.

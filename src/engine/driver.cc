@@ -44,8 +44,7 @@ class Execute {
                   [&](Done) { return RemovedFolder{a.prefix}; });
   }
   Event operator()(const HashObject& a) const {
-    return answer(a.key, hash_object(seams_, a.key, a.chunk_bytes, by_),
-                  [&](ObjectHash hash) { return HashedObject{a.key, hash.bytes, std::move(hash.chunks)}; });
+    return answer(a.key, hash_object(seams_, a, by_), [](HashedObject hashed) { return hashed; });
   }
   Event operator()(const StatObject& a) const {
     const auto reader = seams_.store.open_reader(a.key, by_);

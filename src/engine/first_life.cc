@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "engine/driver.h"
 #include "format/keys.h"
@@ -30,7 +29,7 @@ Result<> create_run_object(const Seams& seams, const Genesis& genesis, const Dea
                encode_run({.uuid = genesis.run, .format = genesis.format, .features = {}}));
   // A lost answer says nothing: ask again until the name is there.
   for (auto how = Created::unknown; how == Created::unknown;) {
-    UNBROKEN_TRY(how, seams.store.create(run_key(), as_bytes(text), by));
+    UNBROKEN_TRY(how, seams.store.create(kRunKey, as_bytes(text), by));
   }
   return seams.store.sync("", by);
 }
@@ -40,15 +39,14 @@ Result<> create_run_object(const Seams& seams, const Genesis& genesis, const Dea
 Result<> check_may_start_fresh(const Seams& seams, bool is_fresh_allowed, bool has_sign, const Deadline& by) {
   const std::string path = seams.store.identity().path;
   UNBROKEN_TRY(const std::vector<std::string> names, seams.store.list("", by));
-  static constexpr std::array<std::string_view, 5> kOurs{"RUN", "fold", "data", "hint", "metrics"};
-  for (const std::string_view ours : kOurs) {
+  for (const std::string_view ours : kSignsOfARun) {
     if (std::find(names.begin(), names.end(), ours) != names.end())
       return Error(Code::journal_unreadable, fmt::format("{} holds \"{}\" of a run but no journal: nothing "
                                                          "is started beside a run that lost its journal",
                                                          path, ours))
           .next(fmt::format("unbroken verify {}", path));
   }
-  UNBROKEN_TRY(const std::vector<std::string> slots, seams.store.list("journal/", by));
+  UNBROKEN_TRY(const std::vector<std::string> slots, seams.store.list(kJournalPrefix, by));
   if (!slots.empty())
     return Error(Code::journal_unreadable,
                  fmt::format("{}: the journal has no slot 0 but \"journal/{}\"", path, slots.front()))
@@ -82,7 +80,7 @@ Result<History> create_run(const Seams& seams, History history, const Deadline& 
 
 Result<> check_run_object(const Seams& seams, const Genesis& genesis, std::vector<std::string>& notes,
                           const Deadline& by) {
-  auto text = seams.store.get(run_key(), kRunBytesMax, by);
+  auto text = seams.store.get(kRunKey, kRunBytesMax, by);
   if (text.is(Code::not_found)) return create_run_object(seams, genesis, by);
   if (!text.ok() && !text.is(Code::corrupt)) return std::move(text).error();
   const std::string path = seams.store.identity().path;

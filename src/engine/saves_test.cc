@@ -146,6 +146,32 @@ TEST(FailedSave, OfAFullDiskGivesTheSpaceBack) {
                   Code::no_space);
 }
 
+TEST(FailedSave, LeavesNothingHoweverLongTheDiskIsFull) {
+  // The longest phases: nothing can be written at all, only the journal cannot, only late objects cannot.
+  for (const char* const path : {"*", "journal/*", "data/*receipt*", "data/*manifest*", "data/*.sums*"}) {
+    TestRun run;
+    run.live([&](TestLife& me) {
+      ASSERT_TRUE(me.restore().ok());
+      ASSERT_TRUE(me.save_fully(1).ok());
+      const auto before = run.names("data");
+      for (const SimOp op : {SimOp::create_excl, SimOp::write})
+        run.world.faults().plan({.kind = FaultKind::no_space, .op = op, .path = path, .count = 1'000'000});
+      for (std::uint64_t step = 2; step <= 5; ++step) {
+        const auto saved = me.save_fully(step);
+        ASSERT_TRUE(saved.is(Code::no_space))
+            << path << ": " << (saved.ok() ? "saved" : saved.error().what());
+        EXPECT_EQ(saved.error().next_command(), "df -h /runs/mlp; df -i /runs/mlp");
+        ASSERT_TRUE(me.engine->drain(me.by()).ok());
+        EXPECT_EQ(run.names("data"), before) << path << " step " << step;
+      }
+      run.world.faults().stop();
+      ASSERT_TRUE(me.save_fully(6).ok()) << path;
+      ASSERT_TRUE(me.close().ok());
+    });
+    EXPECT_EQ(run.start().value(), 6u);
+  }
+}
+
 TEST(FailedSave, OfASyncThatFailedIsGivenUpAndMadeAnew) {
   expect_survives({.kind = FaultKind::sync_loses, .op = SimOp::sync, .path = "data/*.safetensors"},
                   Code::unavailable);

@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/point.h"
+#include "world/advice.h"
 
 namespace unbroken {
 
-Error with_key(Error error, std::string_view doing, std::string_view key) {
-  return std::move(error).with(fmt::format("{} {}", doing, key));
+Error told(Error error, std::string_view doing, std::string_view key, std::string_view directory) {
+  const std::string_view object = key.empty() ? "the run directory" : key;
+  return advised(std::move(error).with(fmt::format("{} {}", doing, object)), directory, key);
 }
 
 Result<> check_deadline(const Clock& clock, const Deadline& by) {
@@ -26,8 +29,8 @@ namespace {
 /// closed and removed only after the last of them.
 class OpenObject {
  public:
-  OpenObject(Fs& fs, FileId file, std::string key, std::uint64_t bytes)
-      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes) {}
+  OpenObject(Fs& fs, FileId file, std::string key, std::uint64_t bytes, std::string_view directory)
+      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes), directory_(directory) {}
   ~OpenObject() {
     if (!is_closed_) static_cast<void>(fs_.close(file_).ok());
     if (!is_finished_) static_cast<void>(fs_.unlink(key_).ok());
@@ -39,15 +42,24 @@ class OpenObject {
   FileId file() const { return file_; }
   const std::string& key() const { return key_; }
   std::uint64_t bytes() const { return bytes_; }
+  Error told(Error error, std::string_view doing) const {
+    return unbroken::told(std::move(error), doing, key_, directory_);
+  }
 
   void begin_write() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
   void end_write(const Result<>& result) {
-    if (!result.ok()) failure_.store(result.error().code(), std::memory_order_relaxed);
+    if (!result.ok()) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = result.error();
+    }
     in_flight_.fetch_sub(1, std::memory_order_release);
   }
   bool is_idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
-  /// Of one of the writes that failed.
-  std::optional<Code> failure() const { return failure_.load(std::memory_order_relaxed); }
+  /// Of the first write that failed.
+  std::optional<Error> failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
 
   Result<> close() {
     is_closed_ = true;
@@ -61,8 +73,10 @@ class OpenObject {
   const FileId file_;
   const std::string key_;
   const std::uint64_t bytes_;
+  const std::string_view directory_;
   std::atomic<std::uint64_t> in_flight_ = 0;
-  std::atomic<std::optional<Code>> failure_{std::nullopt};
+  mutable std::mutex mutex_;
+  std::optional<Error> failure_;
   bool is_closed_ = false;
   bool is_finished_ = false;
 };
@@ -84,7 +98,7 @@ class FileWriter final : public ObjectWriter {
     fs.write_at(file, offset, std::move(data), [object = object_, done = std::move(done)](Result<> result) {
       object->end_write(result);
       if (result.ok()) return done(Done{});
-      done(with_key(std::move(result).error(), "write", object->key()));
+      done(object->told(std::move(result).error(), "write"));
     });
   }
 
@@ -93,7 +107,7 @@ class FileWriter final : public ObjectWriter {
     // Whatever happens below, the object is over: a second try takes a new name.
     const std::shared_ptr<OpenObject> object = std::move(object_);
     if (auto done = finish_object(*object, by); !done.ok())
-      return with_key(std::move(done).error(), "finish", object->key());
+      return object->told(std::move(done).error(), "finish");
     return Done{};
   }
 
@@ -102,7 +116,7 @@ class FileWriter final : public ObjectWriter {
     UNBROKEN_DO(check_deadline(clock_, by));
     object.fs().settle(object.file());
     if (!object.is_idle()) return Error(Code::bug, "a write was settled without an answer");
-    if (const auto code = object.failure()) return Error(*code, "one of its writes has failed");
+    if (auto failure = object.failure()) return std::move(*failure);
     UNBROKEN_DO(check_deadline(clock_, by));
     UNBROKEN_TRY(const std::uint64_t size, object.fs().size(object.file()));
     if (size != object.bytes())
@@ -122,8 +136,8 @@ class FileWriter final : public ObjectWriter {
 
 class FileReader final : public ObjectReader {
  public:
-  FileReader(const Fs& fs, FileId file, std::string key, std::uint64_t bytes)
-      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes) {}
+  FileReader(const Fs& fs, FileId file, std::string key, std::uint64_t bytes, std::string_view directory)
+      : fs_(fs), file_(file), key_(std::move(key)), bytes_(bytes), directory_(directory) {}
   ~FileReader() override { static_cast<void>(fs_.close(file_).ok()); }
   FileReader(const FileReader&) = delete;
   FileReader& operator=(const FileReader&) = delete;
@@ -132,7 +146,7 @@ class FileReader final : public ObjectReader {
   Result<> read(std::uint64_t offset, MutableBytes into) const override {
     if (into.empty()) return Done{};
     auto got = fs_.read_at(file_, offset, into);
-    if (!got.ok()) return with_key(std::move(got).error(), "read", key_);
+    if (!got.ok()) return told(std::move(got).error(), "read", key_, directory_);
     if (got.value() != into.size())
       return Error(Code::corrupt, fmt::format("read {}: ends after {} bytes, {} wanted at {}", key_,
                                               offset + got.value(), into.size(), offset));
@@ -144,18 +158,20 @@ class FileReader final : public ObjectReader {
   const FileId file_;
   const std::string key_;
   const std::uint64_t bytes_;
+  const std::string_view directory_;
 };
 
 }  // namespace
 
 std::unique_ptr<ObjectWriter> make_file_writer(Fs& fs, const Clock& clock, FileId file, std::string key,
-                                               std::uint64_t bytes) {
-  return std::make_unique<FileWriter>(std::make_shared<OpenObject>(fs, file, std::move(key), bytes), clock);
+                                               std::uint64_t bytes, std::string_view directory) {
+  return std::make_unique<FileWriter>(
+      std::make_shared<OpenObject>(fs, file, std::move(key), bytes, directory), clock);
 }
 
 std::unique_ptr<ObjectReader> make_file_reader(const Fs& fs, FileId file, std::string key,
-                                               std::uint64_t bytes) {
-  return std::make_unique<FileReader>(fs, file, std::move(key), bytes);
+                                               std::uint64_t bytes, std::string_view directory) {
+  return std::make_unique<FileReader>(fs, file, std::move(key), bytes, directory);
 }
 
 }  // namespace unbroken

@@ -19,6 +19,8 @@ constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr std::size_t kNonceDigits = 16;
 // A folder that retention removes while an object is made in it is made again; more often than this is a bug.
 constexpr int kFolderRetries = 3;
+// A link whose answer may have been lost is asked for again.
+constexpr int kLinkTries = 3;
 
 /// "data/step-x/" and "data/step-x" -> "data/step-x"; "" is the run directory.
 Result<std::string> folder_of_prefix(std::string_view prefix) {
@@ -87,8 +89,34 @@ StoreIdentity FileStore::identity() const {
   return {.device = info.value().device, .inode = info.value().inode, .path = options_.path};
 }
 
+Error FileStore::told(Error error, std::string_view doing, std::string_view key) const {
+  return unbroken::told(std::move(error), doing, key, options_.path);
+}
+
+/// The error of a look at what stands under `path`. Something of another kind there, or above it, is damage
+/// of that object; but where one of the folders at the top is no folder, nothing below it can be believed to
+/// be damaged.
+Error FileStore::seen(Error error, std::string_view doing, std::string_view path) const {
+  const std::string_view top = path.substr(0, path.find('/'));
+  const bool is_strange = error.code() == Code::bad_argument;
+  if (is_strange && (top.size() == path.size() || is_folder(top)))
+    error = Error(Code::corrupt, error.what()).from_system(error.system_error());
+  return told(std::move(error), doing, path);
+}
+
+bool FileStore::is_folder(std::string_view path) const {
+  const auto info = fs_.info(path);
+  return info.ok() ? info.value().is_directory : !info.is(Code::bad_argument);
+}
+
 Result<> FileStore::check(const Deadline& by) const {
   return check_deadline(clock_, by);
+}
+
+Result<> FileStore::check(const Deadline& by, std::string_view doing, std::string_view key) const {
+  auto in_time = check(by);
+  if (!in_time.ok()) return told(std::move(in_time).error(), doing, key);
+  return in_time;
 }
 
 std::string FileStore::temporary_name(std::string_view key) {
@@ -149,19 +177,25 @@ Result<std::string> FileStore::write_temporary(std::string_view key, Bytes data,
   return std::move(filled).error();
 }
 
-/// Gives the whole, durable temporary file its name, without ever replacing.
-Result<Created> FileStore::publish(const std::string& temporary, std::string_view key) {
+/// Gives the whole, durable temporary file its name, without ever replacing. A network file system may have
+/// lost the answer, or answered a request of ours that it carried out twice: the temporary file is ours
+/// alone, so where the name stands for it, the name is ours (open(2), O_EXCL). Its count of links alone would
+/// also count those of a program that copies the directory by links.
+Result<Created> FileStore::publish(const std::string& temporary, std::string_view key, const Deadline& by) {
   if (UNBROKEN_MUTANT("rename_instead_of_link")) {
     UNBROKEN_DO(fs_.rename(temporary, key));
     return Created::created;
   }
-  auto linked = fs_.link(temporary, key);
-  if (linked.ok() && linked.value() == Created::created) return linked;
-  // A network file system may have lost the answer, or answered a request of ours that it carried out twice:
-  // the temporary file is ours alone, so where the name stands for it, the name is ours (open(2), O_EXCL).
-  // Its count of links alone would also count those of a program that copies the directory by links.
-  if (is_name_of(key, temporary)) return Created::created;
-  return linked;
+  for (int tries_left = kLinkTries;;) {
+    auto linked = fs_.link(temporary, key);
+    if (linked.ok() && linked.value() == Created::created) return linked;
+    if (is_name_of(key, temporary)) return Created::created;
+    // Gone after an answer that was lost: it may have been moved to its name, where there are no links.
+    if (linked.is(Code::not_found) && tries_left < kLinkTries) return Created::unknown;
+    const bool is_unknown = linked.ok() ? linked.value() == Created::unknown : linked.is(Code::unavailable);
+    if (!is_unknown || --tries_left == 0) return linked;
+    UNBROKEN_DO(check(by));
+  }
 }
 
 bool FileStore::is_name_of(std::string_view key, std::string_view temporary) const {
@@ -173,17 +207,17 @@ bool FileStore::is_name_of(std::string_view key, std::string_view temporary) con
 Result<Created> FileStore::create(std::string_view key, Bytes data, const Deadline& by) {
   UNBROKEN_DO(check_key(key));
   auto temporary = write_temporary(key, data, true, by);
-  if (!temporary.ok()) return with_key(std::move(temporary).error(), "create", key);
+  if (!temporary.ok()) return told(std::move(temporary).error(), "create", key);
   Result<Created> how = Created::unknown;
   if (auto in_time = check(by); in_time.ok()) {
     UNBROKEN_POINT("filestore.before_link");
-    how = publish(temporary.value(), key);
+    how = publish(temporary.value(), key, by);
     UNBROKEN_POINT("filestore.after_link");
   } else {
     how = std::move(in_time).error();
   }
   discard(temporary.value());
-  if (!how.ok()) return with_key(std::move(how).error(), "create", key);
+  if (!how.ok()) return told(std::move(how).error(), "create", key);
   return how;
 }
 
@@ -192,21 +226,21 @@ Result<std::unique_ptr<ObjectWriter>> FileStore::open_writer(std::string_view ke
   UNBROKEN_DO(check_key(key));
   std::string path(key);
   auto file = create_file(path, key, by);
-  if (!file.ok()) return with_key(std::move(file).error(), "create", key);
-  return make_file_writer(fs_, clock_, file.value(), std::move(path), bytes);
+  if (!file.ok()) return told(std::move(file).error(), "create", key);
+  return make_file_writer(fs_, clock_, file.value(), std::move(path), bytes, options_.path);
 }
 
 Result<std::unique_ptr<ObjectReader>> FileStore::open_reader(std::string_view key, const Deadline& by) const {
   UNBROKEN_DO(check_key(key));
-  UNBROKEN_DO(check(by));
+  UNBROKEN_DO(check(by, "read", key));
   auto file = fs_.open_read(key);
-  if (!file.ok()) return with_key(std::move(file).error(), "open", key);
+  if (!file.ok()) return seen(std::move(file).error(), "read", key);
   auto size = fs_.size(file.value());
   if (!size.ok()) {
     static_cast<void>(fs_.close(file.value()).ok());
-    return with_key(std::move(size).error(), "open", key);
+    return told(std::move(size).error(), "read", key);
   }
-  return make_file_reader(fs_, file.value(), std::string(key), size.value());
+  return make_file_reader(fs_, file.value(), std::string(key), size.value(), options_.path);
 }
 
 Result<std::string> FileStore::get(std::string_view key, std::uint64_t bytes_max, const Deadline& by) const {
@@ -215,7 +249,7 @@ Result<std::string> FileStore::get(std::string_view key, std::uint64_t bytes_max
   if (bytes > bytes_max)
     return Error(Code::corrupt,
                  fmt::format("read {}: it has {} bytes, at most {} are expected", key, bytes, bytes_max));
-  UNBROKEN_DO(check(by));
+  UNBROKEN_DO(check(by, "read", key));
   std::string content(bytes, '\0');
   UNBROKEN_DO(reader->read(0, std::as_writable_bytes(std::span(content))));
   return content;
@@ -223,10 +257,10 @@ Result<std::string> FileStore::get(std::string_view key, std::uint64_t bytes_max
 
 Result<std::vector<std::string>> FileStore::list(std::string_view prefix, const Deadline& by) const {
   UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
-  UNBROKEN_DO(check(by));
+  UNBROKEN_DO(check(by, "list", folder));
   auto names = fs_.list(folder);
   if (names.is(Code::not_found)) return std::vector<std::string>();
-  if (!names.ok()) return with_key(std::move(names).error(), "list", prefix);
+  if (!names.ok()) return seen(std::move(names).error(), "list", folder);
   // A name that is no key cannot be an object of ours.
   std::erase_if(names.value(),
                 [](const std::string& name) { return is_temporary_name(name) || !check_key(name).ok(); });
@@ -236,24 +270,25 @@ Result<std::vector<std::string>> FileStore::list(std::string_view prefix, const 
 
 Result<> FileStore::remove(std::string_view key, const Deadline& by) {
   UNBROKEN_DO(check_key(key));
-  UNBROKEN_DO(check(by));
+  UNBROKEN_DO(check(by, "remove", key));
   UNBROKEN_POINT("filestore.before_unlink");
   auto removed = unless_gone(fs_.unlink(key));
-  if (!removed.ok()) return with_key(std::move(removed).error(), "remove", key);
+  if (!removed.ok()) return told(std::move(removed).error(), "remove", key);
   return removed;
 }
 
 Result<std::uint64_t> FileStore::sweep_temporaries(std::string_view prefix, const Deadline& by) {
   UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
-  UNBROKEN_DO(check(by));
+  UNBROKEN_DO(check(by, "sweep", folder));
   auto names = fs_.list(folder);
   if (names.is(Code::not_found)) return std::uint64_t{0};
-  if (!names.ok()) return with_key(std::move(names).error(), "list", prefix);
+  if (!names.ok()) return told(std::move(names).error(), "sweep", folder);
   std::uint64_t count = 0;
   for (const std::string& name : names.value()) {
     if (!is_temporary_name(name)) continue;
-    UNBROKEN_DO(check(by));
-    UNBROKEN_DO(unless_gone(fs_.unlink(join(folder, name))));
+    UNBROKEN_DO(check(by, "sweep", folder));
+    if (auto gone = unless_gone(fs_.unlink(join(folder, name))); !gone.ok())
+      return told(std::move(gone).error(), "sweep", folder);
     ++count;
   }
   return count;
@@ -262,15 +297,15 @@ Result<std::uint64_t> FileStore::sweep_temporaries(std::string_view prefix, cons
 Result<> FileStore::remove_folder(std::string_view prefix, const Deadline& by) {
   UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
   if (folder.empty()) return Error(Code::bad_argument, "remove folder: the run directory itself stays");
-  UNBROKEN_DO(check(by));
+  UNBROKEN_DO(check(by, "remove folder", folder));
   auto removed = unless_gone(fs_.remove_dir(folder));
   if (!removed.ok()) {
     // What a killed writer left behind must not keep the folder for ever.
     UNBROKEN_TRY(const std::uint64_t swept, sweep_temporaries(prefix, by));
-    UNBROKEN_DO(check(by));
+    UNBROKEN_DO(check(by, "remove folder", folder));
     if (swept > 0) removed = unless_gone(fs_.remove_dir(folder));
   }
-  if (!removed.ok()) return with_key(std::move(removed).error(), "remove folder", folder);
+  if (!removed.ok()) return told(std::move(removed).error(), "remove folder", folder);
   forget_durable(folder);
   return Done{};
 }
@@ -298,14 +333,14 @@ Result<> FileStore::sync_above(std::string_view folder, const Deadline& by) {
 
 Result<> FileStore::sync(std::string_view prefix, const Deadline& by) {
   UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
-  UNBROKEN_DO(check(by));
+  UNBROKEN_DO(check(by, "sync", folder));
   if (UNBROKEN_MUTANT("no_dir_sync")) return Done{};
   UNBROKEN_POINT("filestore.before_dir_sync");
   auto synced = fs_.sync_dir(folder);
   // Where there is no folder there are no names to lose.
   if (synced.is(Code::not_found)) return Done{};
   if (synced.ok()) synced = sync_above(folder, by);
-  if (!synced.ok()) return with_key(std::move(synced).error(), "sync", prefix);
+  if (!synced.ok()) return told(std::move(synced).error(), "sync", folder);
   UNBROKEN_POINT("filestore.after_dir_sync");
   return Done{};
 }
@@ -313,30 +348,31 @@ Result<> FileStore::sync(std::string_view prefix, const Deadline& by) {
 Result<> FileStore::advise(std::string_view key, Bytes data, const Deadline& by) {
   UNBROKEN_DO(check_key(key));
   auto temporary = write_temporary(key, data, false, by);
-  if (!temporary.ok()) return with_key(std::move(temporary).error(), "replace", key);
+  if (!temporary.ok()) return told(std::move(temporary).error(), "replace", key);
   auto renamed = check(by);
   if (renamed.ok()) renamed = fs_.rename(temporary.value(), key);
   if (renamed.ok()) return Done{};
   discard(temporary.value());
-  return with_key(std::move(renamed).error(), "replace", key);
+  return told(std::move(renamed).error(), "replace", key);
 }
 
 Result<> FileStore::append(std::string_view key, Bytes data, const Deadline& by) {
   UNBROKEN_DO(check_key(key));
-  UNBROKEN_DO(check(by));
+  UNBROKEN_DO(check(by, "append to", key));
   auto appended = fs_.append(key, data);
   if (appended.is(Code::not_found)) {
-    UNBROKEN_DO(make_parents(key, by));
-    UNBROKEN_DO(check(by));
-    appended = fs_.append(key, data);
+    appended = make_parents(key, by);
+    if (appended.ok()) appended = fs_.append(key, data);
   }
-  if (!appended.ok()) return with_key(std::move(appended).error(), "append to", key);
+  if (!appended.ok()) return told(std::move(appended).error(), "append to", key);
   return Done{};
 }
 
 Result<std::uint64_t> FileStore::free_bytes(const Deadline& by) const {
-  UNBROKEN_DO(check(by));
-  return fs_.free_bytes();
+  UNBROKEN_DO(check(by, "look at", ""));
+  auto free = fs_.free_bytes();
+  if (!free.ok()) return told(std::move(free).error(), "look at", "");
+  return free;
 }
 
 }  // namespace unbroken

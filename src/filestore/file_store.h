@@ -61,13 +61,17 @@ class FileStore final : public Store {
 
  private:
   Result<> check(const Deadline& by) const;
+  Result<> check(const Deadline& by, std::string_view doing, std::string_view key) const;
+  Error told(Error error, std::string_view doing, std::string_view key) const;
+  Error seen(Error error, std::string_view doing, std::string_view path) const;
+  bool is_folder(std::string_view path) const;
   std::string temporary_name(std::string_view key);
   Result<FileId> create_file(const std::string& path, std::string_view key, const Deadline& by);
   void forget_durable(std::string_view folder);
   Result<> make_parents(std::string_view key, const Deadline& by);
   Result<std::string> write_temporary(std::string_view key, Bytes data, bool is_durable, const Deadline& by);
   bool is_name_of(std::string_view key, std::string_view temporary) const;
-  Result<Created> publish(const std::string& temporary, std::string_view key);
+  Result<Created> publish(const std::string& temporary, std::string_view key, const Deadline& by);
   void discard(std::string_view path);
   Result<> sync_above(std::string_view folder, const Deadline& by);
 

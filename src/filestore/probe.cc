@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/ids.h"
+#include "base/layout.h"
 
 namespace unbroken {
 namespace {
@@ -41,7 +42,7 @@ Result<> probe_store(Store& store, Random& random, const Deadline& by) {
   if (!store.capabilities().exclusive_create) return unfit(store, "it says that it has no exclusive create");
   // Named as a temporary: what a kill leaves here counts as debris everywhere.
   const std::string content = Nonce{random.next()}.hex();
-  const std::string key = fmt::format("journal/probe.{}.tmp", content);
+  const std::string key = fmt::format("{}probe.{}.tmp", kJournalPrefix, content);
   auto fit = expect_created(store, key, content, by);
   if (fit.ok()) fit = expect_refused(store, key, content, by);
   auto removed = store.remove(key, by);

@@ -1,5 +1,7 @@
 #include "format/index_rules.h"
 
+#include "format/sums.h"
+
 #include <fmt/format.h>
 
 #include <bit>
@@ -21,6 +23,8 @@ Result<> check_frame(const Index& index) {
   if (!std::has_single_bit(index.chunk_bytes) || index.chunk_bytes < kChunkBytesMin ||
       index.chunk_bytes > kChunkBytesMax)
     return corrupt(fmt::format("chunks of {} bytes", index.chunk_bytes));
+  if (chunk_count(index.file_bytes, index.chunk_bytes) > kSumsBytesMax / Xxh128::kBytes)
+    return corrupt(fmt::format("{} bytes in chunks of {}: too many", index.file_bytes, index.chunk_bytes));
   if (index.data_offset <= 8 || index.data_offset > index.file_bytes || index.file_bytes > INT64_MAX)
     return corrupt(fmt::format("data begins at {} of {} bytes", index.data_offset, index.file_bytes));
   return Done{};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -12,11 +13,15 @@ namespace unbroken {
 namespace {
 
 using Kind = DataName::Kind;
+constexpr std::string_view kShardStem = "shard-", kReceiptStem = "receipt-", kManifestStem = "manifest-";
+constexpr std::string_view kManifestSuffix = ".json", kMetricsSuffix = ".jsonl";
 constexpr std::array<std::pair<Kind, std::string_view>, 3> kSuffixes{
     {{Kind::shard, ".safetensors"}, {Kind::index, ".json"}, {Kind::sums, ".sums"}}};
 
-std::string shard_name(std::uint32_t writer, Nonce nonce, std::string_view suffix) {
-  return fmt::format("shard-{:05}.{}{}", writer, nonce.hex(), suffix);
+std::string shard_object_key(const SaveId& save, std::uint32_t writer, Nonce nonce, Kind kind) {
+  const auto suffix = std::find_if(kSuffixes.begin(), kSuffixes.end(),
+                                   [&](const auto& known) { return known.first == kind; });
+  return fmt::format("{}{}{:05}.{}{}", save_prefix(save), kShardStem, writer, nonce.hex(), suffix->second);
 }
 
 /// Digits with zeros in front, at least `width` of them: exactly what "{:0width}" prints.
@@ -55,12 +60,8 @@ std::optional<DataName> shard_object_from(std::string_view name) {
 
 }  // namespace
 
-std::string run_key() {
-  return "RUN";
-}
-
 std::string metrics_key(std::uint32_t attempt) {
-  return fmt::format("{}a{:04}.jsonl", kMetricsPrefix, attempt);
+  return fmt::format("{}a{:04}{}", kMetricsPrefix, attempt, kMetricsSuffix);
 }
 
 std::string save_prefix(const SaveId& save) {
@@ -68,27 +69,28 @@ std::string save_prefix(const SaveId& save) {
 }
 
 std::string shard_key(const SaveId& save, std::uint32_t writer, Nonce nonce) {
-  return save_prefix(save) + shard_name(writer, nonce, ".safetensors");
+  return shard_object_key(save, writer, nonce, Kind::shard);
 }
 
 std::string index_key(const SaveId& save, std::uint32_t writer, Nonce nonce) {
-  return save_prefix(save) + shard_name(writer, nonce, ".json");
+  return shard_object_key(save, writer, nonce, Kind::index);
 }
 
 std::string sums_key(const SaveId& save, std::uint32_t writer, Nonce nonce) {
-  return save_prefix(save) + shard_name(writer, nonce, ".sums");
+  return shard_object_key(save, writer, nonce, Kind::sums);
 }
 
 std::string receipt_key(const SaveId& save, std::uint32_t writer) {
-  return fmt::format("{}receipt-{:05}", save_prefix(save), writer);
+  return fmt::format("{}{}{:05}", save_prefix(save), kReceiptStem, writer);
 }
 
 std::string manifest_key(const SaveId& save, const Sha256& content) {
-  return fmt::format("{}manifest-{}.json", save_prefix(save), content.hex().substr(0, 16));
+  return fmt::format("{}{}{}{}", save_prefix(save), kManifestStem, content.hex().substr(0, 16),
+                     kManifestSuffix);
 }
 
 std::optional<std::uint32_t> attempt_from_metrics_name(std::string_view name) {
-  if (!take_front(name, "a") || !take_back(name, ".jsonl")) return std::nullopt;
+  if (!take_front(name, "a") || !take_back(name, kMetricsSuffix)) return std::nullopt;
   return padded(name, 4);
 }
 
@@ -99,13 +101,13 @@ std::optional<SaveId> save_from_name(std::string_view name) {
 }
 
 std::optional<DataName> data_name_from(std::string_view name) {
-  if (take_front(name, "shard-")) return shard_object_from(name);
-  if (take_front(name, "receipt-")) {
+  if (take_front(name, kShardStem)) return shard_object_from(name);
+  if (take_front(name, kReceiptStem)) {
     const auto writer = padded(name, 5);
     if (!writer) return std::nullopt;
     return DataName{Kind::receipt, *writer, {}, {}};
   }
-  if (take_front(name, "manifest-") && take_back(name, ".json") && Nonce::from_hex(name).ok())
+  if (take_front(name, kManifestStem) && take_back(name, kManifestSuffix) && Nonce::from_hex(name).ok())
     return DataName{Kind::manifest, 0, {}, std::string(name)};
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Names of the objects of a run, but for those of the journal. Every name is built from numbers here; none is
+// Names of the objects in data/ and metrics/. Every name is built from numbers here; none is
 // ever read out of a file and used as a path.
 #include <cstdint>
 #include <optional>
@@ -8,12 +8,9 @@
 
 #include "base/digest.h"
 #include "base/ids.h"
+#include "base/layout.h"
 
 namespace unbroken {
-
-std::string run_key();  ///< "RUN"
-inline constexpr std::string_view kDataPrefix = "data/";
-inline constexpr std::string_view kMetricsPrefix = "metrics/";
 
 /// "metrics/a0003.jsonl".
 std::string metrics_key(std::uint32_t attempt);

@@ -17,6 +17,9 @@ constexpr std::uint64_t chunk_count(std::uint64_t file_bytes, std::uint64_t chun
   return file_bytes / chunk_bytes + (file_bytes % chunk_bytes != 0 ? 1 : 0);
 }
 
+/// Of a sums file that is read: sums of 16 TiB in chunks of 1 MiB.
+inline constexpr std::uint64_t kSumsBytesMax = std::uint64_t{256} << 20;
+
 std::string encode_sums(std::span<const Xxh128> chunks);
 /// Errors: corrupt (not exactly `count` sums).
 Result<std::vector<Xxh128>> decode_sums(std::string_view bytes, std::uint64_t count);

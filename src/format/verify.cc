@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "format/keys.h"
@@ -38,35 +37,6 @@ std::string tensors_in(const Index& index, std::uint64_t begin, std::uint64_t en
   }
   if (count > kNamed) out += fmt::format(" and {} more", count - kNamed);
   return out.empty() ? "the header" : out;
-}
-
-class Findings {
- public:
-  std::vector<Damage> take() { return std::move(found_); }
-  void add(const std::string& object, std::uint64_t offset, std::string what) {
-    found_.push_back({object, offset, std::move(what)});
-  }
-  void add_all(std::vector<Damage> damage) {
-    found_.insert(found_.end(), std::make_move_iterator(damage.begin()),
-                  std::make_move_iterator(damage.end()));
-  }
-  void missing(const std::string& object) { add(object, 0, "missing"); }
-  template <class T>
-  bool add_error(const std::string& object, const Result<T>& result) {
-    if (!result.ok()) add(object, 0, result.error().what());
-    return !result.ok();
-  }
-
- private:
-  std::vector<Damage> found_;
-};
-
-void verify_receipt(const Receipt& expected, std::optional<std::string_view> text, Findings& findings) {
-  const std::string key = receipt_key(expected.save, expected.writer);
-  if (!text) return findings.missing(key);
-  const auto seen = decode_receipt(*text);
-  if (findings.add_error(key, seen)) return;
-  if (!(seen.value() == expected)) findings.add(key, 0, "says something else than the manifest");
 }
 
 }  // namespace
@@ -117,50 +87,89 @@ Result<> check_header(const Index& index, Bytes head) {
 std::vector<Damage> verify_chunks(const Index& index, const std::vector<Xxh128>& expected,
                                   const ShardEvidence& shard) {
   const std::string key = shard_key(index.save, index.writer, index.nonce);
-  Findings findings;
-  if (shard.bytes != index.file_bytes) {
-    findings.add(key, std::min(shard.bytes, index.file_bytes),
-                 fmt::format("has {} bytes, the index says {}", shard.bytes, index.file_bytes));
-    return findings.take();
-  }
-  if (shard.chunks.size() != expected.size()) {
-    findings.add(key, 0, fmt::format("{} of {} chunks were read", shard.chunks.size(), expected.size()));
-    return findings.take();
-  }
+  if (shard.bytes != index.file_bytes)
+    return {{key, std::min(shard.bytes, index.file_bytes),
+             fmt::format("has {} bytes, the index says {}", shard.bytes, index.file_bytes)}};
+  if (shard.chunks.size() != expected.size())
+    return {{key, 0, fmt::format("{} of {} chunks were read", shard.chunks.size(), expected.size())}};
+  std::vector<Damage> found;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (shard.chunks[i] == expected[i]) continue;
     const std::uint64_t begin = i * index.chunk_bytes;
     const std::uint64_t end = std::min(begin + index.chunk_bytes, index.file_bytes);
-    findings.add(key, begin,
-                 fmt::format("the XXH3-128 of its bytes {} to {} is {}, the sums say {}: {}", begin, end,
-                             shard.chunks[i].hex(), expected[i].hex(), tensors_in(index, begin, end)));
+    found.push_back({key, begin,
+                     fmt::format("the XXH3-128 of its bytes {} to {} is {}, the sums say {}: {}", begin, end,
+                                 shard.chunks[i].hex(), expected[i].hex(), tensors_in(index, begin, end))});
   }
-  return findings.take();
+  if (!found.empty() || shard.head.empty()) return found;
+  // The bytes are as they were written; but other readers believe the header.
+  if (const auto fits = check_header(index, as_bytes(shard.head)); !fits.ok())
+    found.push_back({key, 0, fits.error().what()});
+  return found;
 }
 
-Result<std::vector<Damage>> verify_writer(const Receipt& expected, const Evidence& evidence) {
-  Findings findings;
-  verify_receipt(expected, evidence.receipt, findings);
+std::string WriterCheck::receipt_name() const {
+  return receipt_key(expected_.save, expected_.writer);
+}
+std::string WriterCheck::index_name() const {
+  return index_key(expected_.save, expected_.writer, expected_.nonce);
+}
+std::string WriterCheck::sums_name() const {
+  return sums_key(expected_.save, expected_.writer, expected_.nonce);
+}
+std::string WriterCheck::shard_name() const {
+  return shard_key(expected_.save, expected_.writer, expected_.nonce);
+}
+std::uint64_t WriterCheck::sums_bytes_max() const {
+  return std::min(expected_.sums.bytes, kSumsBytesMax);
+}
 
-  const std::string key = index_key(expected.save, expected.writer, expected.nonce);
-  std::optional<Index> index;
-  if (!evidence.index) {
-    findings.missing(key);
-  } else {
-    auto opened = open_index(expected, *evidence.index);
-    if (opened.is(Code::unsupported)) return std::move(opened).error().with(key);
-    if (!findings.add_error(key, opened)) index = std::move(opened).value();
+bool WriterCheck::is_there(const std::string& object, const Result<>& look) {
+  if (!look.ok()) damage.push_back({object, 0, look.is(Code::not_found) ? "missing" : look.error().what()});
+  return look.ok();
+}
+
+namespace {
+
+template <class T>
+Result<> outcome(const Result<T>& look) {
+  if (!look.ok()) return look.error();
+  return Done{};
+}
+
+}  // namespace
+
+void WriterCheck::on_receipt(const Look& look) {
+  if (!is_there(receipt_name(), outcome(look))) return;
+  const auto seen = decode_receipt(look.value());
+  if (!is_there(receipt_name(), outcome(seen))) return;
+  if (!(seen.value() == expected_))
+    damage.push_back({receipt_name(), 0, "says something else than the manifest"});
+}
+
+Result<> WriterCheck::on_index(const Look& look) {
+  if (!is_there(index_name(), outcome(look))) return Done{};
+  auto opened = open_index(expected_, look.value());
+  if (opened.is(Code::unsupported)) return std::move(opened).error().with(index_name());
+  if (is_there(index_name(), outcome(opened))) index = std::move(opened).value();
+  return Done{};
+}
+
+void WriterCheck::on_sums(const Look& look) {
+  if (!is_there(sums_name(), outcome(look)) || !index) return;
+  auto opened = open_sums(expected_, *index, look.value());
+  if (is_there(sums_name(), outcome(opened))) chunks = std::move(opened).value();
+}
+
+void WriterCheck::on_shard(const Result<ShardEvidence>& look) {
+  if (!is_there(shard_name(), outcome(look))) return;
+  const ShardEvidence& shard = look.value();
+  if (index && chunks) {
+    for (Damage& found : verify_chunks(*index, *chunks, shard)) damage.push_back(std::move(found));
+  } else if (shard.bytes != expected_.shard_bytes) {
+    damage.push_back({shard_name(), std::min(shard.bytes, expected_.shard_bytes),
+                      fmt::format("has {} bytes, the receipt says {}", shard.bytes, expected_.shard_bytes)});
   }
-
-  const std::string sums = sums_key(expected.save, expected.writer, expected.nonce);
-  const std::string shard = shard_key(expected.save, expected.writer, expected.nonce);
-  if (!evidence.sums) findings.missing(sums);
-  if (!evidence.shard) findings.missing(shard);
-  if (!index || !evidence.sums) return findings.take();
-  const auto chunks = open_sums(expected, *index, *evidence.sums);
-  if (!findings.add_error(sums, chunks) && evidence.shard)
-    findings.add_all(verify_chunks(*index, chunks.value(), *evidence.shard));
-  return findings.take();
 }
 
 }  // namespace unbroken

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "format/index.h"
@@ -31,16 +32,41 @@ Result<> check_header(const Index& index, Bytes head);
 struct ShardEvidence {
   std::uint64_t bytes = 0;
   std::vector<Xxh128> chunks;  ///< of `index.chunk_bytes` each
+  std::string head = {};       ///< its first `index.data_offset` bytes, where they were kept
 };
-/// What was read of one writer; empty where the object is not there.
-struct Evidence {
-  std::optional<std::string_view> receipt, index, sums;
-  std::optional<ShardEvidence> shard;
-};
-/// Compares with the receipt that the manifest holds. Empty: nothing is wrong. Errors: unsupported.
-Result<std::vector<Damage>> verify_writer(const Receipt& expected, const Evidence& evidence);
 /// Only the shard, chunk by chunk: names the tensors that a damaged chunk touches.
 std::vector<Damage> verify_chunks(const Index& index, const std::vector<Xxh128>& expected,
                                   const ShardEvidence& shard);
+
+/// Judges the objects of one writer as they come in, in the order of the methods; each is parsed once. A look
+/// that ended as not_found is *missing*, any other error is what is wrong with the object. An object that is
+/// left out is not judged.
+class WriterCheck {
+ public:
+  using Look = Result<std::string>;
+  /// `expected` is the receipt that the manifest holds.
+  explicit WriterCheck(Receipt expected) : expected_(std::move(expected)) {}
+  void on_receipt(const Look& look);
+  /// Errors: unsupported.
+  Result<> on_index(const Look& look);
+  void on_sums(const Look& look);
+  void on_shard(const Result<ShardEvidence>& look);
+
+  const Receipt& expected() const { return expected_; }
+  std::string receipt_name() const;
+  std::string index_name() const;
+  std::string sums_name() const;
+  std::string shard_name() const;
+  /// Most bytes of the sums file. It is as long as the receipt says, or damaged.
+  std::uint64_t sums_bytes_max() const;
+  /// Both where the shard can be judged by its content, not by its length alone.
+  std::optional<Index> index;
+  std::optional<std::vector<Xxh128>> chunks;
+  std::vector<Damage> damage;
+
+ private:
+  bool is_there(const std::string& object, const Result<>& look);
+  Receipt expected_;
+};
 
 }  // namespace unbroken

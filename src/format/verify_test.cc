@@ -14,11 +14,16 @@ struct Saved {
   std::string receipt = save.receipt, index = save.index, sums = save.sums, shard = save.shard;
 
   std::vector<Damage> verify() const {
-    ShardEvidence evidence{shard.size(), {}};
+    ShardEvidence evidence{shard.size(), {}, shard.substr(0, save.plan.data_offset)};
     const Bytes bytes = as_bytes(shard);
     for (std::size_t at = 0; at < bytes.size(); at += 4096)
       evidence.chunks.push_back(xxh128(bytes.subspan(at, std::min<std::size_t>(4096, bytes.size() - at))));
-    return verify_writer(save.parsed, {receipt, index, sums, evidence}).value();
+    WriterCheck check(save.parsed);
+    check.on_receipt(receipt);
+    EXPECT_TRUE(check.on_index(index).ok());
+    check.on_sums(sums);
+    check.on_shard(evidence);
+    return check.damage;
   }
 };
 
@@ -72,7 +77,13 @@ TEST(Verify, NamesTheTensorsOfADamagedChunk) {
 
 TEST(Verify, NamesWhatIsMissing) {
   const SampleSave save = sample_save();
-  const auto found = verify_writer(save.parsed, {}).value();
+  const Error missing(Code::not_found, "no such object");
+  WriterCheck check(save.parsed);
+  check.on_receipt(missing);
+  EXPECT_TRUE(check.on_index(missing).ok());
+  check.on_sums(missing);
+  check.on_shard(missing);
+  const std::vector<Damage>& found = check.damage;
   ASSERT_THAT(found, testing::SizeIs(4));
   for (const Damage& damage : found) {
     EXPECT_EQ(damage.what, "missing");
@@ -96,6 +107,21 @@ TEST(Verify, CatchesObjectsOfAnotherSave) {
   Receipt forged = Saved().save.parsed;
   forged.index = content_ref(other.index);
   EXPECT_TRUE(open_index(forged, other.index).is(Code::corrupt));
+}
+
+TEST(Verify, BelievesNoHeaderThatSaysSomethingElseWhateverItsSum) {
+  Saved saved;
+  const std::size_t at = saved.shard.find("model.bias");
+  ASSERT_LT(at, saved.save.plan.data_offset);
+  saved.shard[at] = 'M';
+  std::vector<Xxh128> chunks;
+  for (std::size_t i = 0; i < saved.shard.size(); i += 4096)
+    chunks.push_back(xxh128(as_bytes(std::string_view(saved.shard).substr(i, 4096))));
+  const auto found =
+      verify_chunks(saved.save.decoded, chunks,
+                    {saved.shard.size(), chunks, saved.shard.substr(0, saved.save.plan.data_offset)});
+  ASSERT_THAT(found, testing::SizeIs(1));
+  EXPECT_THAT(found[0].what, testing::HasSubstr("safetensors header"));
 }
 
 TEST(Verify, HoldsTheHeaderAgainstTheIndex) {

@@ -56,6 +56,7 @@ struct Append::Impl {
 
   std::vector<Action> create() {
     state = State::creating;
+    was_standing_possible = std::exchange(may_stand, true);
     UNBROKEN_POINT("journal.before_create");
     return {CreateObject{slot_key(encoded.record.slot), encoded.bytes}};
   }
@@ -64,7 +65,11 @@ struct Append::Impl {
   std::vector<Action> on_created(const Event& event) {
     UNBROKEN_POINT("journal.after_create");
     create_error.reset();
-    if (const auto* failed = std::get_if<ActionFailed>(&event)) create_error = failed->error;
+    if (const auto* failed = std::get_if<ActionFailed>(&event)) {
+      create_error = failed->error;
+      // Content comes before the name: where there was no room for the one there never is the other.
+      if (failed->error.code() == Code::no_space) may_stand = was_standing_possible;
+    }
     const auto* created = std::get_if<CreatedObject>(&event);
     if (created != nullptr && created->how == Created::created) return sync();
     // The slot says whose record stands in it.
@@ -115,8 +120,9 @@ struct Append::Impl {
 
   std::vector<Action> catch_up_again() {
     catchup.again();
+    catchup.ask_alone(encoded.record.slot);  // the own record may come back: is_own_come_back
     state = State::catching_up;
-    return {catchup.ask()};
+    return catchup.ask();
   }
 
   /// The own record comes back although it was gone when it was read: it is not somebody else's.
@@ -155,6 +161,7 @@ struct Append::Impl {
   std::optional<Error> create_error;
   int races = 0, losses = 0;
   bool is_appended = false;
+  bool may_stand = false, was_standing_possible = false;
   bool is_hint_early = false;  // of a planted fault
   std::optional<Error> error;
 };
@@ -164,7 +171,7 @@ Append::Append(History history, Nonce writer, std::int64_t at_unix_ms, Decide de
 Append::~Append() = default;
 
 std::vector<Action> Append::start() {
-  return {impl_->catchup.ask()};
+  return impl_->catchup.ask();
 }
 
 std::vector<Action> Append::on(const Event& event) {
@@ -176,8 +183,8 @@ std::vector<Action> Append::on(const Event& event) {
     if (me.is_own_come_back(event)) return me.sync();
     auto stands = me.catchup.on(event);
     if (!stands.ok()) return me.fail(std::move(stands).error());
-    if (!stands.value()) return {me.catchup.ask()};
-    return me.decide_on_prefix();
+    if (stands.value() == Catchup::Next::wait) return {};
+    return stands.value() == Catchup::Next::ask ? me.catchup.ask() : me.decide_on_prefix();
   }
   if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
   switch (me.state) {
@@ -196,6 +203,10 @@ std::vector<Action> Append::on(const Event& event) {
       break;
   }
   UNBROKEN_CHECK(false);
+}
+
+bool Append::may_stand() const {
+  return impl_->may_stand;
 }
 
 bool Append::is_over() const {

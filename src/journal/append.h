@@ -41,6 +41,8 @@ class Append final : public Machine {
   std::vector<Action> start() override;
   std::vector<Action> on(const Event& event) override;
   bool is_over() const override;
+  /// False as long as no record of this append can stand in the journal, nor come to stand there.
+  bool may_stand() const;
   /// After is_over(), once. After an error the record may stand all the same, or come to stand: only what is
   /// read later tells. Errors: whatever decide() returned (fenced ...); journal_unreadable; unsupported;
   /// unavailable, no_space, late, stopped from the storage, unavailable also where others were first 64

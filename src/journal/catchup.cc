@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/check.h"
 #include "base/mutant.h"
 
@@ -10,15 +13,19 @@ namespace unbroken {
 namespace {
 
 Error unreadable(std::string what) {
-  return Error(Code::journal_unreadable, std::move(what)).next("unbroken verify DIR");
+  return Error(Code::journal_unreadable, std::move(what));
 }
+
+/// As many slots as are read together at most: 4 MiB of answers.
+constexpr std::uint64_t kWindowMax = 64;
 
 }  // namespace
 
 std::optional<Error> journal_failure(const Event& event) {
   const auto* failed = std::get_if<ActionFailed>(&event);
   if (failed == nullptr) return std::nullopt;
-  if (failed->error.code() != Code::corrupt) return failed->error;
+  const Code code = failed->error.code();
+  if (code != Code::corrupt && code != Code::bad_argument) return failed->error;
   return unreadable(failed->error.what());
 }
 
@@ -26,7 +33,31 @@ Catchup::Catchup(History history, bool is_syncing) : follow_(std::move(history))
   stands();
 }
 
-Action Catchup::ask() const {
+std::uint64_t Catchup::count_to_ask() const {
+  if (state_ != State::following || !follow_.is_reading()) return 1;
+  const std::uint64_t next = history().next_slot();
+  // Beyond what is known, at most a quarter of what there was: few are asked for in vain.
+  const std::uint64_t wanted = expected_ && *expected_ >= next ? *expected_ - next + 1 : unexpected_ / 4;
+  const std::uint64_t count = std::clamp<std::uint64_t>(wanted, 1, kWindowMax);
+  if (alone_ && next <= *alone_ && *alone_ < next + count) return std::max<std::uint64_t>(1, *alone_ - next);
+  return count;
+}
+
+std::vector<Action> Catchup::ask() {
+  asked_ = count_to_ask();
+  answers_.clear();
+  std::vector<Action> actions{ask_one()};
+  for (std::uint64_t i = 1; i < asked_; ++i)
+    actions.push_back(GetObject{slot_key(history().next_slot() + i), kRecordBytesRead});
+  return actions;
+}
+
+void Catchup::again() {
+  state_ = State::following;
+  unexpected_ = 0;
+}
+
+Action Catchup::ask_one() const {
   const std::uint64_t next = history().next_slot();
   switch (state_) {
     case State::following:
@@ -46,18 +77,37 @@ Action Catchup::ask() const {
   UNBROKEN_CHECK(false);
 }
 
-Result<bool> Catchup::on(const Event& event) {
+Result<Catchup::Next> Catchup::on(const Event& event) {
+  if (const auto* got = std::get_if<GotObject>(&event); got != nullptr && got->bytes)
+    bytes_read_ += got->bytes->size();
+  if (asked_ == 1) return on_one(event);
+  answers_.push_back(event);
+  return answers_.size() < asked_ ? Next::wait : on_batch();
+}
+
+Result<Catchup::Next> Catchup::on_batch() {
+  for (const Event& answer : std::exchange(answers_, {})) {
+    const std::uint64_t before = history().next_slot();
+    UNBROKEN_TRY(const Next next, on_one(answer));
+    const bool is_folded =
+        state_ == State::following && follow_.is_reading() && history().next_slot() == before + 1;
+    if (!is_folded) return next;
+  }
+  return Next::ask;
+}
+
+Result<Catchup::Next> Catchup::on_one(const Event& event) {
   if (auto failure = journal_failure(event)) return std::move(*failure);
   if (state_ == State::syncing) {
     UNBROKEN_CHECK(std::holds_alternative<SyncedPrefix>(event));
-    if (history().next_slot() == 0 || UNBROKEN_MUTANT("no_reread_after_sync")) return true;
+    if (history().next_slot() == 0 || UNBROKEN_MUTANT("no_reread_after_sync")) return Next::stands;
     state_ = State::rereading;
-    return false;
+    return Next::ask;
   }
   if (state_ == State::listing) {
     UNBROKEN_CHECK(std::holds_alternative<ListedPrefix>(event));
     state_ = State::looking_again;
-    return false;
+    return Next::ask;
   }
   const auto* got = std::get_if<GotObject>(&event);
   UNBROKEN_CHECK(got != nullptr);
@@ -67,11 +117,11 @@ Result<bool> Catchup::on(const Event& event) {
     case State::looking_beyond:
       if (!got->bytes) return at_head();
       state_ = State::looking_back;
-      return false;
+      return Next::ask;
     case State::looking_back:
       if (got->bytes) return on_slot(got->bytes);
       state_ = State::listing;
-      return false;
+      return Next::ask;
     case State::looking_again:
       if (got->bytes) return on_slot(got->bytes);
       return unreadable(fmt::format("journal slot {} is missing although slot {} is there",
@@ -85,41 +135,42 @@ Result<bool> Catchup::on(const Event& event) {
   UNBROKEN_CHECK(false);
 }
 
-Result<bool> Catchup::on_slot(const std::optional<std::string>& bytes) {
+Result<Catchup::Next> Catchup::on_slot(const std::optional<std::string>& bytes) {
   auto step = follow_.on(bytes);
   if (!step.ok()) {
     // What was read before may have been replaced since.
     const bool may_be_stale = follow_.is_chain_broken() && refolds_ == 0;
     if (!may_be_stale) return std::move(step).error();
     UNBROKEN_DO(refold());
-    return false;
+    return Next::ask;
   }
   state_ = step.value() == Follow::Step::head ? State::looking_beyond : State::following;
+  if (!expected_ || history().next_slot() > *expected_ + 1) ++unexpected_;
   if (history().next_slot() == durable_.slots && history().head() != durable_.head)
     return unreadable(
         fmt::format("the journal was replaced: slot {} is not the record that stood there after a sync",
                     durable_.slots - 1));
-  return false;
+  return Next::ask;
 }
 
-Result<bool> Catchup::at_head() {
+Result<Catchup::Next> Catchup::at_head() {
   if (history().next_slot() < durable_.slots)
     return unreadable(
         fmt::format("the journal lost records: slot {} stood there after a sync, now {} slots are there",
                     durable_.slots - 1, history().next_slot()));
-  if (!is_syncing_) return true;
+  if (!is_syncing_) return Next::stands;
   state_ = State::syncing;
-  return false;
+  return Next::ask;
 }
 
-Result<bool> Catchup::on_reread(const std::optional<std::string>& bytes) {
+Result<Catchup::Next> Catchup::on_reread(const std::optional<std::string>& bytes) {
   const auto decoded = bytes ? decode_record(*bytes) : Error(Code::not_found, "gone");
   if (!decoded.ok() || decoded.value().digest != history().head()) {
     UNBROKEN_DO(refold());
-    return false;
+    return Next::ask;
   }
   stands();
-  return true;
+  return Next::stands;
 }
 
 Result<> Catchup::refold() {

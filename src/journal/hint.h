@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/digest.h"
+#include "base/layout.h"
 #include "base/result.h"
 
 namespace unbroken {
@@ -26,7 +27,6 @@ std::string encode_hint(const Hint& hint);
 /// corrupt: ignore it, it is advisory.
 Result<Hint> decode_hint(std::string_view bytes);
 
-inline constexpr std::string_view kHintKey = "hint";
 inline constexpr std::uint64_t kHintBytesRead = 4096;
 
 }  // namespace unbroken

@@ -29,8 +29,7 @@ struct History::Check {
 
   Error no(std::string_view why) const {
     return Error(Code::journal_unreadable,
-                 fmt::format("journal slot {} ({}): {}", record.slot, type_of(record.fact), why))
-        .next("unbroken verify DIR");
+                 fmt::format("journal slot {} ({}): {}", record.slot, type_of(record.fact), why));
   }
   Result<> committed(const SaveId& save) const {
     if (prefix.find(save) == nullptr) return no(fmt::format("{} was never committed", save.name()));

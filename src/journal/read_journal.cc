@@ -15,8 +15,7 @@ namespace {
 Error lost_records(std::uint64_t beyond, std::uint64_t head, std::string_view evidence) {
   return Error(Code::journal_unreadable,
                fmt::format("the journal lost records: {} names slot {}, but only {} slots are there",
-                           evidence, beyond, head))
-      .next("unbroken verify DIR");
+                           evidence, beyond, head));
 }
 
 }  // namespace
@@ -40,11 +39,12 @@ struct ReadJournal::Impl {
     for (const std::string& name : names)
       if (const auto slot = slot_from_name(name))
         highest_listed = std::max(highest_listed.value_or(0), *slot);
+    if (highest_listed) catchup.expect(*highest_listed);
   }
 
   std::vector<Action> catch_up() {
     state = State::catching_up;
-    return {catchup.ask()};
+    return catchup.ask();
   }
 
   /// The prefix stands: does anything claim that there was more?
@@ -95,8 +95,8 @@ std::vector<Action> ReadJournal::on(const Event& event) {
   if (me.state == Impl::State::catching_up) {
     auto stands = me.catchup.on(event);
     if (!stands.ok()) return me.fail(std::move(stands).error());
-    if (!stands.value()) return {me.catchup.ask()};
-    return me.check_beyond();
+    if (stands.value() == Catchup::Next::wait) return {};
+    return stands.value() == Catchup::Next::ask ? me.catchup.ask() : me.check_beyond();
   }
   if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
   switch (me.state) {
@@ -129,7 +129,8 @@ Result<JournalRead> ReadJournal::take() {
   UNBROKEN_CHECK(is_over());
   if (impl_->error) return std::move(*impl_->error);
   std::vector<std::uint64_t> repaired = impl_->catchup.repaired();
-  return JournalRead{impl_->catchup.take_history(), std::move(repaired), std::move(impl_->hint)};
+  const std::uint64_t bytes_read = impl_->catchup.bytes_read();
+  return JournalRead{impl_->catchup.take_history(), std::move(repaired), std::move(impl_->hint), bytes_read};
 }
 
 }  // namespace unbroken

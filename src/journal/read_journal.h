@@ -18,6 +18,7 @@ struct JournalRead {
   History history;
   std::vector<std::uint64_t> repaired;  ///< slots read from their second copy
   std::optional<Hint> hint;             ///< as found, if it is one of this run
+  std::uint64_t bytes_read = 0;         ///< of slots
 };
 
 class ReadJournal final : public Machine {

@@ -36,8 +36,7 @@ Result<Follow::Step> Follow::on(const std::optional<std::string>& bytes) {
   if (decoded.value().record.previous != history_.head()) {
     is_chain_broken_ = true;
     return Error(Code::journal_unreadable,
-                 fmt::format("journal slot {} does not continue the records before it", slot))
-        .next("unbroken verify DIR");
+                 fmt::format("journal slot {} does not continue the records before it", slot));
   }
   return fold(decoded.value());
 }
@@ -58,8 +57,7 @@ Result<Follow::Step> Follow::on_void(const std::optional<std::string>& bytes) {
   const auto refuse = [&](std::string_view why) {
     return Error(Code::journal_unreadable,
                  fmt::format("journal slot {} is there but does not check out ({}), and {}", due.slot,
-                             junk_why_, why))
-        .next("unbroken verify DIR");
+                             junk_why_, why));
   };
   if (!bytes) return refuse("no later slot declares it void");
   auto after = decode_record(*bytes);

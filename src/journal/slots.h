@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/layout.h"
 #include "journal/history.h"
 #include "world/action.h"
 
 namespace unbroken {
 
-inline constexpr std::string_view kJournalPrefix = "journal/";
 /// "journal/00000000000000000007".
 std::string slot_key(std::uint64_t slot);
 /// The slot that a name directly below journal/ stands for; nullopt for any other name.
@@ -25,6 +25,8 @@ class Follow {
   explicit Follow(History history) : history_(std::move(history)) {}
   /// The read to do next.
   Action ask() const;
+  /// Whether that is the next slot, as long as nothing is in doubt.
+  bool is_reading() const { return state_ == State::reading; }
   enum class Step : std::uint8_t { more, head };
   /// `head`: the next slot is not there. Errors: journal_unreadable, unsupported. A chain that does not fit
   /// is journal_unreadable with is_chain_broken().

@@ -30,6 +30,6 @@ class Descriptor {
 };
 
 /// Takes over what an open call returned: -1 becomes the error of errno, a standard descriptor is moved up.
-Result<Descriptor> adopt(int opened, std::string_view call, std::string_view path);
+Result<Descriptor> adopt(int opened, std::string_view call, std::string_view path = {});
 
 }  // namespace unbroken

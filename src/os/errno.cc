@@ -16,7 +16,11 @@ Code code_of(int number) {
     case EDQUOT:
     case EFBIG:
       return Code::no_space;
+    // Something of another kind stands at the name or above it.
     case ELOOP:
+    case ENOTDIR:
+    case EISDIR:
+    case ENAMETOOLONG:
       return Code::bad_argument;
     default:
       return Code::unavailable;
@@ -32,9 +36,10 @@ const char* or_unknown(const char* text) {
 Error errno_error(int number, std::string_view call, std::string_view path, Where at) {
   const char* const why = number == ELOOP ? "a symbolic link stands in the way" : strerrordesc_np(number);
   return Error(code_of(number),
-               fmt::format("{}: {}: {} ({})", path.empty() ? "the run directory" : path, call,
+               fmt::format("{}{}{}: {} ({})", path, path.empty() ? "" : ": ", call,
                            or_unknown(strerrorname_np(number)), or_unknown(why)),
-               at);
+               at)
+      .from_system(number);
 }
 
 }  // namespace unbroken

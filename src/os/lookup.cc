@@ -67,12 +67,12 @@ Lookup::Lookup(int root, bool is_portable) : root_(root), is_portable_(is_portab
 
 Result<Descriptor> Lookup::open(std::string_view path, int flags, unsigned mode) const {
   UNBROKEN_DO(check_path(path));
-  if (path.empty()) return adopt(::openat(root_, ".", flags | kAlways, mode), "open", path);
+  if (path.empty()) return adopt(::openat(root_, ".", flags | kAlways, mode), "open");
   return is_portable_ ? walk(path, flags | kAlways, mode) : open_beneath(path, flags | kAlways, mode);
 }
 
 Result<Descriptor> Lookup::open_beneath(std::string_view path, int flags, unsigned mode) const {
-  return adopt(openat2(root_, std::string(path).c_str(), flags, mode), "open", path);
+  return adopt(openat2(root_, std::string(path).c_str(), flags, mode), "open");
 }
 
 Result<Descriptor> Lookup::walk(std::string_view path, int flags, unsigned mode) const {
@@ -81,12 +81,12 @@ Result<Descriptor> Lookup::walk(std::string_view path, int flags, unsigned mode)
   std::string_view rest = path;
   for (std::size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
     const std::string name(rest.substr(0, slash));
-    UNBROKEN_TRY(holder, adopt(openat_nofollow(folder, name.c_str(), O_PATH | O_DIRECTORY | kAlways, 0),
-                               "open", path));
+    UNBROKEN_TRY(holder,
+                 adopt(openat_nofollow(folder, name.c_str(), O_PATH | O_DIRECTORY | kAlways, 0), "open"));
     folder = holder.get();
     rest.remove_prefix(slash + 1);
   }
-  return adopt(openat_nofollow(folder, std::string(rest).c_str(), flags, mode), "open", path);
+  return adopt(openat_nofollow(folder, std::string(rest).c_str(), flags, mode), "open");
 }
 
 Result<Lookup::Place> Lookup::place(std::string_view path) const {

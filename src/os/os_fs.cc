@@ -24,35 +24,22 @@ int number_of(FileId file) {
   return static_cast<int>(file);
 }
 
-/// The system did not say whether the name was made: a server's answer may be lost after the deed.
-bool is_answer_lost(int number) {
-  switch (number) {
-    case EIO:
-    case EINTR:
-    case ESTALE:
-    case ETIMEDOUT:
-    case ECONNRESET:
-    case ECONNABORTED:
-    case ENOTCONN:
-    case EHOSTDOWN:
-    case EREMOTEIO:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool is_missing_call(int number) {
   return number == ENOSYS || number == EOPNOTSUPP || number == EINVAL;
 }
 
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
 /// Refuses pipes, devices and folders under a name that must be a file.
-Result<> check_regular(int file, std::string_view path) {
-  struct stat status{};
-  if (::fstat(file, &status) != 0) return errno_error(errno, "fstat", path);
-  if (!S_ISREG(status.st_mode))
-    return Error(Code::bad_argument, fmt::format("{}: is not a regular file", path));
-  return Done{};
+Result<> check_regular(const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return Done{};
+  return Error(Code::bad_argument, fmt::format("{} stands there, not a file", kind_of(status.st_mode)));
 }
 
 FileInfo info_of(const struct stat& status) {
@@ -80,62 +67,76 @@ Result<> OsFs::check_alive() const {
   return Done{};
 }
 
-Result<> OsFs::set_mode(int file, mode_t mode, const Ownership& ownership, std::string_view path) {
+Result<> OsFs::set_mode(int file, mode_t mode, const Ownership& ownership) {
   if (ownership.group && ::fchown(file, static_cast<uid_t>(-1), *ownership.group) != 0)
-    return errno_error(errno, "fchown", path);
-  if (::fchmod(file, mode) != 0) return errno_error(errno, "fchmod", path);
+    return errno_error(errno, "fchown");
+  if (::fchmod(file, mode) != 0) return errno_error(errno, "fchmod");
   return Done{};
 }
 
 Result<FileId> OsFs::create_excl(std::string_view path) {
   UNBROKEN_DO(check_alive());
   UNBROKEN_TRY(Descriptor file, lookup_.open(path, O_CREAT | O_EXCL | O_RDWR | kPlain, 0600));
-  if (auto set = set_mode(file.get(), ownership_.file_mode(), ownership_, path); !set.ok()) {
+  if (auto set = set_mode(file.get(), ownership_.file_mode(), ownership_); !set.ok()) {
     static_cast<void>(unlink(path).ok());
     return std::move(set).error();
   }
   return FileId{file.release()};
 }
 
+/// A socket cannot be opened at all, nor a device on most mounts: that is no fault of the storage.
+Result<> OsFs::check_not_strange(std::string_view path) const {
+  const auto place = lookup_.place(path);
+  struct stat status{};
+  if (!place.ok() ||
+      ::fstatat(place.value().folder.get(), place.value().name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+    return Done{};
+  return check_regular(status);
+}
+
 Result<FileId> OsFs::open_read(std::string_view path) const {
   UNBROKEN_DO(check_alive());
-  UNBROKEN_TRY(Descriptor file, lookup_.open(path, O_RDONLY | kPlain));
-  UNBROKEN_DO(check_regular(file.get(), path));
-  return FileId{file.release()};
+  auto file = lookup_.open(path, O_RDONLY | kPlain);
+  if (file.is(Code::unavailable)) UNBROKEN_DO(check_not_strange(path));
+  if (!file.ok()) return std::move(file).error();
+  struct stat status{};
+  if (::fstat(file.value().get(), &status) != 0) return errno_error(errno, "fstat");
+  UNBROKEN_DO(check_regular(status));
+  return FileId{file.value().release()};
 }
 
 void OsFs::write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) {
   if (auto alive = check_alive(); !alive.ok()) return done(std::move(alive));
   const int number = write_whole_at(calls_, number_of(file), offset, data.bytes());
   if (number == 0) return done(Done{});
-  done(errno_error(number, "pwrite", "the file"));
+  done(errno_error(number, "pwrite"));
 }
 
 Result<std::uint64_t> OsFs::read_at(FileId file, std::uint64_t offset, MutableBytes into) const {
   UNBROKEN_DO(check_alive());
   const ReadCount read = read_whole_at(calls_, number_of(file), offset, into);
-  if (read.error != 0) return errno_error(read.error, "pread", "the file");
+  if (read.error != 0) return errno_error(read.error, "pread");
   return read.bytes;
 }
 
 Result<std::uint64_t> OsFs::size(FileId file) const {
   UNBROKEN_DO(check_alive());
   struct stat status{};
-  if (::fstat(number_of(file), &status) != 0) return errno_error(errno, "fstat", "the file");
+  if (::fstat(number_of(file), &status) != 0) return errno_error(errno, "fstat");
   return static_cast<std::uint64_t>(status.st_size);
 }
 
 Result<> OsFs::sync(FileId file) {
   UNBROKEN_DO(check_alive());
   // Once, whatever it says: after a failure the kernel may call the lost pages clean.
-  if (calls_.fsync(number_of(file)) != 0) return errno_error(errno, "fsync", "the file");
+  if (calls_.fsync(number_of(file)) != 0) return errno_error(errno, "fsync");
   return Done{};
 }
 
 Result<> OsFs::close(FileId file) const {
   UNBROKEN_DO(check_alive());
   // Linux has let go of the descriptor also where it says EINTR.
-  if (calls_.close(number_of(file)) != 0 && errno != EINTR) return errno_error(errno, "close", "the file");
+  if (calls_.close(number_of(file)) != 0 && errno != EINTR) return errno_error(errno, "close");
   return Done{};
 }
 
@@ -143,21 +144,19 @@ Result<Created> OsFs::link(std::string_view from, std::string_view to) {
   UNBROKEN_DO(check_alive());
   UNBROKEN_TRY(const Lookup::Place source, lookup_.place(from));
   UNBROKEN_TRY(const Lookup::Place target, lookup_.place(to));
-  return link_names(source, target, to);
+  return link_names(source, target);
 }
 
-Result<Created> OsFs::link_names(const Lookup::Place& from, const Lookup::Place& to, std::string_view path) {
+Result<Created> OsFs::link_names(const Lookup::Place& from, const Lookup::Place& to) {
   const int source = from.folder.get(), target = to.folder.get();
   if (calls_.linkat(source, from.name.c_str(), target, to.name.c_str(), 0) == 0) return Created::created;
   if (errno == EEXIST) return Created::exists;
-  if (is_answer_lost(errno)) return Created::unknown;
   // EPERM is how a file system without hard links answers (link(2)).
-  if (errno != EPERM && !is_missing_call(errno)) return errno_error(errno, "link", path);
+  if (errno != EPERM && !is_missing_call(errno)) return errno_error(errno, "link");
   if (calls_.renameat2(source, from.name.c_str(), target, to.name.c_str(), RENAME_NOREPLACE) == 0)
     return Created::created;
   if (errno == EEXIST) return Created::exists;
-  if (is_answer_lost(errno)) return Created::unknown;
-  Error error = errno_error(errno, "link, then rename without replacing", path);
+  Error error = errno_error(errno, "link, then rename without replacing");
   if (is_missing_call(errno)) return Error(Code::unsupported, error.what());
   return error;
 }
@@ -167,14 +166,14 @@ Result<> OsFs::rename(std::string_view from, std::string_view to) {
   UNBROKEN_TRY(const Lookup::Place source, lookup_.place(from));
   UNBROKEN_TRY(const Lookup::Place target, lookup_.place(to));
   if (::renameat(source.folder.get(), source.name.c_str(), target.folder.get(), target.name.c_str()) != 0)
-    return errno_error(errno, "rename", to);
+    return errno_error(errno, "rename");
   return Done{};
 }
 
 Result<> OsFs::unlink(std::string_view path) {
   UNBROKEN_DO(check_alive());
   UNBROKEN_TRY(const Lookup::Place place, lookup_.place(path));
-  if (::unlinkat(place.folder.get(), place.name.c_str(), 0) != 0) return errno_error(errno, "unlink", path);
+  if (::unlinkat(place.folder.get(), place.name.c_str(), 0) != 0) return errno_error(errno, "unlink");
   return Done{};
 }
 
@@ -183,10 +182,10 @@ Result<Created> OsFs::make_dir(std::string_view path) {
   UNBROKEN_TRY(const Lookup::Place place, lookup_.place(path));
   if (::mkdirat(place.folder.get(), place.name.c_str(), 0700) != 0) {
     if (errno == EEXIST) return Created::exists;
-    return errno_error(errno, "mkdir", path);
+    return errno_error(errno, "mkdir");
   }
   UNBROKEN_TRY(const Descriptor folder, lookup_.open(path, O_RDONLY | O_DIRECTORY));
-  UNBROKEN_DO(set_mode(folder.get(), ownership_.folder_mode(), ownership_, path));
+  UNBROKEN_DO(set_mode(folder.get(), ownership_.folder_mode(), ownership_));
   return Created::created;
 }
 
@@ -194,7 +193,7 @@ Result<> OsFs::remove_dir(std::string_view path) {
   UNBROKEN_DO(check_alive());
   UNBROKEN_TRY(const Lookup::Place place, lookup_.place(path));
   if (::unlinkat(place.folder.get(), place.name.c_str(), AT_REMOVEDIR) != 0)
-    return errno_error(errno, "rmdir", path);
+    return errno_error(errno, "rmdir");
   return Done{};
 }
 
@@ -202,7 +201,7 @@ Result<> OsFs::sync_dir(std::string_view path) {
   UNBROKEN_DO(check_alive());
   UNBROKEN_TRY(const Descriptor folder, lookup_.open(path, O_RDONLY | O_DIRECTORY));
   if (calls_.fsync(folder.get()) == 0) return Done{};
-  Error error = errno_error(errno, "fsync of the directory", path);
+  Error error = errno_error(errno, "fsync of the directory");
   if (is_missing_call(errno)) return Error(Code::unsupported, error.what());
   return error;
 }
@@ -211,7 +210,7 @@ Result<std::vector<std::string>> OsFs::list(std::string_view dir) const {
   UNBROKEN_DO(check_alive());
   UNBROKEN_TRY(Descriptor folder, lookup_.open(dir, O_RDONLY | O_DIRECTORY));
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(folder.get()), ::closedir);
-  if (!stream) return errno_error(errno, "opendir", dir);
+  if (!stream) return errno_error(errno, "opendir");
   folder.release();
   std::vector<std::string> names;
   errno = 0;
@@ -220,7 +219,7 @@ Result<std::vector<std::string>> OsFs::list(std::string_view dir) const {
     if (name != "." && name != "..") names.emplace_back(name);
     errno = 0;
   }
-  if (errno != 0) return errno_error(errno, "readdir", dir);
+  if (errno != 0) return errno_error(errno, "readdir");
   return names;
 }
 
@@ -228,13 +227,13 @@ Result<FileInfo> OsFs::info(std::string_view path) const {
   UNBROKEN_DO(check_alive());
   struct stat status{};
   if (path.empty()) {
-    if (::fstat(root_.get(), &status) != 0) return errno_error(errno, "fstat", path);
+    if (::fstat(root_.get(), &status) != 0) return errno_error(errno, "fstat");
     return info_of(status);
   }
   UNBROKEN_TRY(const Lookup::Place place, lookup_.place(path));
   if (::fstatat(place.folder.get(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
-    return errno_error(errno, "fstat", path);
-  if (S_ISLNK(status.st_mode)) return errno_error(ELOOP, "fstat", path);
+    return errno_error(errno, "fstat");
+  if (S_ISLNK(status.st_mode)) return errno_error(ELOOP, "fstat");
   return info_of(status);
 }
 
@@ -244,24 +243,24 @@ Result<> OsFs::append(std::string_view path, Bytes data) {
   auto file = lookup_.open(path, kAppend);
   if (file.is(Code::not_found)) {
     file = lookup_.open(path, kAppend | O_CREAT | O_EXCL, 0600);
-    if (file.ok()) UNBROKEN_DO(set_mode(file.value().get(), ownership_.file_mode(), ownership_, path));
+    if (file.ok()) UNBROKEN_DO(set_mode(file.value().get(), ownership_.file_mode(), ownership_));
   }
   if (!file.ok()) return std::move(file).error();
   struct stat status{};
-  if (::fstat(file.value().get(), &status) != 0) return errno_error(errno, "fstat", path);
+  if (::fstat(file.value().get(), &status) != 0) return errno_error(errno, "fstat");
   // A second name could be somebody else's file.
   if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
-    return Error(Code::bad_argument, fmt::format("{}: is not a plain file of one name", path));
+    return Error(Code::bad_argument, "what stands there is not a plain file of one name");
   // On a file opened for appending Linux ignores the offset (pwrite(2), BUGS).
   if (const int number = write_whole_at(calls_, file.value().get(), 0, data); number != 0)
-    return errno_error(number, "append", path);
+    return errno_error(number, "append");
   return Done{};
 }
 
 Result<std::uint64_t> OsFs::free_bytes() const {
   UNBROKEN_DO(check_alive());
   struct statvfs status{};
-  if (::fstatvfs(root_.get(), &status) != 0) return errno_error(errno, "statvfs", "");
+  if (::fstatvfs(root_.get(), &status) != 0) return errno_error(errno, "statvfs");
   return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
 

@@ -62,7 +62,7 @@ class OsFs final : public Fs {
   Result<> sync(FileId file) override;
   Result<> close(FileId file) const override;
   /// Falls back to renameat2(RENAME_NOREPLACE) where there are no hard links; then `from` is gone after
-  /// created. Errors: also unsupported, where there is neither.
+  /// created. Errors: also unsupported, where there is neither. Any error may be a lost answer.
   Result<Created> link(std::string_view from, std::string_view to) override;
   Result<> rename(std::string_view from, std::string_view to) override;
   Result<> unlink(std::string_view path) override;
@@ -84,9 +84,10 @@ class OsFs final : public Fs {
   OsFs(Descriptor root, std::string path, Ownership ownership, const OsFsOptions& options);
   static Result<Ownership> ownership_of(const std::string& group);
   static Result<> make_run_dir(const std::string& directory, const Ownership& ownership);
-  static Result<> set_mode(int file, mode_t mode, const Ownership& ownership, std::string_view path);
+  static Result<> set_mode(int file, mode_t mode, const Ownership& ownership);
   Result<> check_alive() const;
-  Result<Created> link_names(const Lookup::Place& from, const Lookup::Place& to, std::string_view path);
+  Result<> check_not_strange(std::string_view path) const;
+  Result<Created> link_names(const Lookup::Place& from, const Lookup::Place& to);
 
   const Descriptor root_;
   const std::string path_;

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +15,7 @@
 #include <fstream>
 #include <thread>
 
+#include "os/errno.h"
 #include "os/test_support.h"
 
 namespace unbroken {
@@ -145,7 +148,7 @@ TEST_P(Lookups, SayWhatIsMissingAndWhatIsNoFolder) {
   EXPECT_TRUE(fs_->create_excl("none/new").is(Code::not_found));
   EXPECT_TRUE(fs_->list("none").is(Code::not_found));
   EXPECT_TRUE(fs_->make_dir("none/new").is(Code::not_found));
-  EXPECT_TRUE(fs_->open_read("plain/below").is(Code::unavailable));
+  EXPECT_TRUE(fs_->open_read("plain/below").is(Code::bad_argument));
   EXPECT_TRUE(fs_->open_read("").is(Code::bad_argument)) << "a folder is not read";
 }
 
@@ -185,6 +188,34 @@ TEST(OsFs, DoesNotWaitForAPlantedPipe) {
   ASSERT_EQ(::mkfifo((run / "pipe").c_str(), 0600), 0);
   EXPECT_TRUE(fs->open_read("pipe").is(Code::bad_argument));
   EXPECT_FALSE(fs->append("pipe", as_bytes("x")).ok());
+}
+
+TEST(OsFs, TellsWhatStandsInPlaceOfAFile) {
+  const TemporaryDirectory run;
+  const auto fs = open_fs(run.path());
+  ASSERT_EQ(::mkfifo((run / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_directory(run / "folder");
+  std::filesystem::create_symlink("folder", run / "link");
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = run / "socket";
+  ASSERT_LT(path.size(), sizeof(address.sun_path));
+  std::copy(path.begin(), path.end(), address.sun_path);
+  ASSERT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ::close(socket);
+  for (const auto& [name, kind] : {std::pair{"pipe", "a pipe"},
+                                   {"folder", "a directory"},
+                                   {"socket", "a socket"},
+                                   {"link", "a symbolic link"}}) {
+    const auto opened = fs->open_read(name);
+    ASSERT_TRUE(opened.is(Code::bad_argument)) << name;
+    EXPECT_THAT(opened.error().what(), HasSubstr(kind));
+  }
+  for (const int number : {ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP})
+    EXPECT_EQ(errno_error(number, "open").code(), Code::bad_argument) << number;
+  for (const int number : {EIO, EACCES, ESTALE, EPERM, EROFS})
+    EXPECT_EQ(errno_error(number, "open").code(), Code::unavailable) << number;
 }
 
 TEST(OsFs, AppendsOnlyToAPlainFileOfOneName) {

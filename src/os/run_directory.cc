@@ -101,7 +101,8 @@ Result<> OsFs::make_run_dir(const std::string& directory, const Ownership& owner
     }
     UNBROKEN_TRY(const Descriptor folder,
                  adopt(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), "open", path));
-    UNBROKEN_DO(set_mode(folder.get(), ownership.folder_mode(), ownership, path));
+    if (auto set = set_mode(folder.get(), ownership.folder_mode(), ownership); !set.ok())
+      return std::move(set).error().with(path);
     UNBROKEN_DO(sync_folder(parent_of(path)));
   }
   // Another process may have made it a moment ago; where we may not read above it, nor did we make it.
@@ -124,7 +125,9 @@ Result<std::unique_ptr<OsFs>> OsFs::open(std::string_view directory, const OsFsO
 }
 
 Result<DirectoryTrust> OsFs::trust(std::span<const std::string_view> folders) const {
-  UNBROKEN_TRY(const FileInfo root, info(""));
+  auto root_info = info("");
+  if (!root_info.ok()) return std::move(root_info).error().with(path_);
+  const FileInfo& root = root_info.value();
   const auto check = [&](std::string_view folder, const FileInfo& found) -> Result<> {
     if ((found.mode & S_IWOTH) == 0) return Done{};
     const std::string path = folder.empty() ? path_ : fmt::format("{}/{}", path_, folder);
@@ -135,7 +138,9 @@ Result<DirectoryTrust> OsFs::trust(std::span<const std::string_view> folders) co
   for (const std::string_view folder : folders) {
     const auto found = info(folder);
     if (found.is(Code::not_found)) continue;
-    if (!found.ok()) return Error(found.error());
+    // What is no folder cannot be written through; what reads it says what it is.
+    if (found.is(Code::bad_argument)) continue;
+    if (!found.ok()) return Error(found.error()).with(fmt::format("{}/{}", path_, folder));
     UNBROKEN_DO(check(folder, found.value()));
   }
   return DirectoryTrust{
@@ -145,7 +150,7 @@ Result<DirectoryTrust> OsFs::trust(std::span<const std::string_view> folders) co
 Result<FileSystemKind> OsFs::kind() const {
   UNBROKEN_DO(check_alive());
   struct statfs status{};
-  if (::fstatfs(root_.get(), &status) != 0) return errno_error(errno, "statfs", "");
+  if (::fstatfs(root_.get(), &status) != 0) return errno_error(errno, "statfs", path_);
   const auto number = static_cast<std::uint32_t>(status.f_type);
   for (const KnownKind& known : kKinds) {
     if (known.number == number)

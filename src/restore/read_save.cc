@@ -1,15 +1,16 @@
 #include "restore/read_save.h"
 
-#include <map>
+#include <algorithm>
 
 #include "base/check.h"
 #include "format/keys.h"
-#include "format/sums.h"
+#include "format/shard.h"
 
 namespace unbroken {
 
 struct ReadSave::Impl {
   enum class State : std::uint8_t { manifest, receipt, index, sums, shard, over };
+  using Look = WriterCheck::Look;
 
   Impl(Commit c, Depth d) : commit(std::move(c)), depth(d) {}
 
@@ -21,70 +22,85 @@ struct ReadSave::Impl {
     error = std::move(why);
     return over();
   }
-  void add(Damage damage) {
-    if (const auto it = unreadable.find(damage.object); it != unreadable.end()) damage.what = it->second;
-    found.damage.push_back(std::move(damage));
-  }
   std::string manifest_name() const { return manifest_key(commit.save, commit.manifest); }
 
+  std::vector<Action> read_manifest() {
+    return {GetObject{manifest_name(), std::min(commit.manifest_bytes, kManifestBytesMax)}};
+  }
+
   /// The manifest vouches for the rest; without it nothing else can be believed.
-  std::vector<Action> on_manifest(const std::optional<std::string>& bytes) {
-    if (!bytes) {
-      add({manifest_name(), 0, "missing"});
-      return over();
-    }
-    auto decoded = decode_manifest(*bytes, commit.manifest);
+  std::vector<Action> on_manifest(const Look& look) {
+    auto decoded =
+        look.ok() ? decode_manifest(look.value(), commit.manifest) : Result<Manifest>(look.error());
     if (decoded.is(Code::unsupported)) return fail(std::move(decoded).error().with(manifest_name()));
-    if (!decoded.ok() || bytes->size() != commit.manifest_bytes) {
-      add({manifest_name(), 0,
-           decoded.ok() ? "is not as long as the COMMIT record says" : decoded.error().what()});
+    const bool is_whole = decoded.ok() && look.value().size() == commit.manifest_bytes;
+    if (!is_whole) {
+      found.damage.push_back({manifest_name(), 0,
+                              decoded.ok()                  ? "is not as long as the COMMIT record says"
+                              : decoded.is(Code::not_found) ? "missing"
+                                                            : decoded.error().what()});
       return over();
     }
     manifest = std::move(decoded).value();
     if (manifest.receipts.size() != 1)
       return fail(
           Error(Code::unsupported, manifest_name() + ": a save of several writers: use a newer unbroken"));
-    state = State::receipt;
-    return {GetObject{receipt_key(commit.save, 0), kReceiptBytesMax}};
+    check.emplace(manifest.receipts.front());
+    return ask(State::receipt);
   }
 
-  const Receipt& receipt() const { return manifest.receipts.front(); }
-  std::uint64_t chunk_bytes() const { return index ? index->chunk_bytes : kChunkBytes; }
-  std::uint64_t sums_bytes_max() const {
-    return Xxh128::kBytes * (chunk_count(receipt().shard_bytes, chunk_bytes()) + 1);
+  std::vector<Action> ask(State next) {
+    state = next;
+    const Receipt& receipt = check->expected();
+    switch (next) {
+      case State::receipt:
+        return {GetObject{check->receipt_name(), kReceiptBytesMax}};
+      case State::index:
+        return {GetObject{check->index_name(), std::min(receipt.index.bytes, kIndexBytesMax)}};
+      case State::sums:
+        return {GetObject{check->sums_name(), check->sums_bytes_max()}};
+      case State::shard:
+        if (depth == Depth::description) return conclude();
+        // Without both, its content cannot be judged.
+        if (!check->index || !check->chunks) return {StatObject{check->shard_name()}};
+        return {HashObject{check->shard_name(), check->index->chunk_bytes, check->index->file_bytes,
+                           std::min(check->index->data_offset, kHeaderBytesMax + 2 * kPageBytes)}};
+      case State::manifest:
+      case State::over:
+        break;
+    }
+    UNBROKEN_CHECK(false);
   }
 
-  std::vector<Action> on_index(std::optional<std::string> text) {
-    index_text = std::move(text);
-    if (index_text)
-      if (auto opened = open_index(receipt(), *index_text); opened.ok()) index = std::move(opened).value();
-    state = State::sums;
-    return {GetObject{sums_key(commit.save, 0, receipt().nonce), sums_bytes_max()}};
-  }
-
-  std::vector<Action> after_sums() {
-    if (depth == Depth::description) return conclude();
-    state = State::shard;
-    return {HashObject{shard_key(commit.save, 0, receipt().nonce), chunk_bytes()}};
+  /// `look` is nullptr where the object could not be read now.
+  std::vector<Action> on_look(const Look* look) {
+    switch (state) {
+      case State::manifest:
+        return look != nullptr ? on_manifest(*look) : over();
+      case State::receipt:
+        if (look != nullptr) check->on_receipt(*look);
+        return ask(State::index);
+      case State::index:
+        if (look != nullptr)
+          if (auto judged = check->on_index(*look); !judged.ok()) return fail(std::move(judged).error());
+        return ask(State::sums);
+      case State::sums:
+        if (look != nullptr) check->on_sums(*look);
+        return ask(State::shard);
+      case State::shard:
+        if (look != nullptr) check->on_shard(look->error());  // content comes as hashes
+        return conclude();
+      case State::over:
+        break;
+    }
+    UNBROKEN_CHECK(false);
   }
 
   std::vector<Action> conclude() {
-    Evidence evidence;
-    if (receipt_text) evidence.receipt = *receipt_text;
-    if (index_text) evidence.index = *index_text;
-    if (sums_text) evidence.sums = *sums_text;
-    evidence.shard = shard;
-    auto damage = verify_writer(receipt(), evidence);
-    if (!damage.ok()) return fail(std::move(damage).error());
-    const std::string shard_name = shard_key(commit.save, 0, receipt().nonce);
-    for (Damage& d : damage.value()) {
-      // Not looked at is not missing.
-      if (depth == Depth::description && d.object == shard_name) continue;
-      add(std::move(d));
-    }
-    if (!index || !sums_text) return over();
-    if (auto chunks = open_sums(receipt(), *index, *sums_text); chunks.ok())
-      found.state = SavedState{commit, manifest, std::move(*index), std::move(chunks).value(), shard_name};
+    found.damage = std::move(check->damage);
+    if (check->index && check->chunks)
+      found.state = SavedState{commit, manifest, std::move(*check->index), std::move(*check->chunks),
+                               check->shard_name()};
     return over();
   }
 
@@ -92,10 +108,7 @@ struct ReadSave::Impl {
   Depth depth;
   State state = State::manifest;
   Manifest manifest;
-  std::optional<std::string> receipt_text, index_text, sums_text;
-  std::optional<Index> index;
-  std::optional<ShardEvidence> shard;
-  std::map<std::string, std::string> unreadable;  // key -> what is wrong with it as a whole
+  std::optional<WriterCheck> check;
   Found found;
   std::optional<Error> error;
 };
@@ -104,52 +117,35 @@ ReadSave::ReadSave(Commit commit, Depth depth) : impl_(std::make_unique<Impl>(st
 ReadSave::~ReadSave() = default;
 
 std::vector<Action> ReadSave::start() {
-  return {GetObject{impl_->manifest_name(), kManifestBytesMax}};
+  return impl_->read_manifest();
 }
 
 std::vector<Action> ReadSave::on(const Event& event) {
-  using State = Impl::State;
   Impl& me = *impl_;
-  // An object that is longer than any of its kind, or that ends while it is read, is damage; one that is not
-  // there too; everything else that went wrong says nothing about the bytes.
-  std::optional<std::string> text;
-  bool is_unreadable = false;
   if (const auto* failed = std::get_if<ActionFailed>(&event)) {
-    is_unreadable = failed->error.code() == Code::corrupt;
-    const bool is_missing = failed->error.code() == Code::not_found;
-    if (!is_unreadable && !is_missing) return me.fail(Error(failed->error).with(failed->key));
-    if (is_unreadable) {
-      me.unreadable[failed->key] = failed->error.what();
-      text = std::string();  // an object of no content fits no digest
-    }
-  } else if (const auto* got = std::get_if<GotObject>(&event)) {
-    text = got->bytes;
-    if (text) me.found.bytes_read += text->size();
+    // An object that is longer than it may be, that ends while it is read or that is no file is damage; one
+    // that is not there too; everything else that went wrong says nothing about the bytes.
+    const Code code = failed->error.code();
+    const Impl::Look look = failed->error;
+    if (code == Code::corrupt || code == Code::not_found) return me.on_look(&look);
+    if (me.depth != Depth::audit || code != Code::unavailable) return me.fail(failed->error);
+    me.found.unread.push_back({failed->key, failed->error});
+    return me.on_look(nullptr);
   }
-  switch (me.state) {
-    case State::manifest:
-      return me.on_manifest(text);
-    case State::receipt:
-      me.receipt_text = std::move(text);
-      me.state = State::index;
-      return {GetObject{index_key(me.commit.save, 0, me.receipt().nonce), kIndexBytesMax}};
-    case State::index:
-      return me.on_index(std::move(text));
-    case State::sums:
-      me.sums_text = std::move(text);
-      return me.after_sums();
-    case State::shard:
-      if (const auto* hashed = std::get_if<HashedObject>(&event)) {
-        me.shard = ShardEvidence{hashed->bytes, hashed->chunks};
-        me.found.bytes_read += hashed->bytes;
-      } else if (is_unreadable) {
-        me.shard = ShardEvidence{};
-      }
-      return me.conclude();
-    case State::over:
-      break;
+  if (const auto* hashed = std::get_if<HashedObject>(&event)) {
+    if (!hashed->chunks.empty()) me.found.bytes_read += hashed->bytes;
+    me.check->on_shard(ShardEvidence{hashed->bytes, hashed->chunks, hashed->head});
+    return me.conclude();
   }
-  UNBROKEN_CHECK(false);
+  if (const auto* stated = std::get_if<StatedObject>(&event); stated != nullptr && stated->bytes) {
+    me.check->on_shard(ShardEvidence{*stated->bytes, {}});
+    return me.conclude();
+  }
+  const auto* got = std::get_if<GotObject>(&event);
+  const bool is_there = got != nullptr && got->bytes;
+  if (is_there) me.found.bytes_read += got->bytes->size();
+  const Impl::Look look = is_there ? Impl::Look(*got->bytes) : Impl::Look(Error(Code::not_found, "missing"));
+  return me.on_look(&look);
 }
 
 bool ReadSave::is_over() const {

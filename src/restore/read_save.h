@@ -28,6 +28,7 @@ class ReadSave final : public Machine {
   enum class Depth : std::uint8_t {
     description,  ///< all but the shard's bytes
     everything,   ///< the shard is read and hashed too
+    audit,        ///< the same, and what cannot be read now is noted: the rest is read all the same
   };
   ReadSave(Commit commit, Depth depth);
   ~ReadSave() override;
@@ -35,13 +36,19 @@ class ReadSave final : public Machine {
   std::vector<Action> on(const Event& event) override;
   bool is_over() const override;
 
+  struct Unread {
+    std::string object;
+    Error error;
+  };
   struct Found {
     std::optional<SavedState> state;  ///< empty where it cannot be described
-    std::vector<Damage> damage;       ///< empty: nothing is wrong
+    std::vector<Damage> damage;       ///< empty: nothing is wrong with what was read
+    std::vector<Unread> unread;  ///< of an audit: EIO, EACCES and the like, which say nothing of the bytes
     std::uint64_t bytes_read = 0;
   };
-  /// After is_over(). Errors: unavailable (EIO, EACCES and the like are not damage), unsupported (an unknown
-  /// critical feature is not damage either), late, stopped.
+  /// After is_over(). Errors: unavailable (not of an audit: EIO, EACCES and the like are not damage),
+  /// unsupported (an unknown critical feature is not damage either), bad_argument (data/ is no folder), late,
+  /// stopped.
   Result<Found> take();
 
  private:

@@ -80,11 +80,19 @@ class Saved {
       if (it->second.size() > get->bytes_max) return ActionFailed{get->key, Error(Code::corrupt, "too long")};
       return GotObject{get->key, it->second};
     }
+    if (const auto* stat = std::get_if<StatObject>(&action)) {
+      if (failing.contains(stat->key)) return ActionFailed{stat->key, failing.at(stat->key)};
+      const auto it = objects.find(stat->key);
+      if (it == objects.end()) return StatedObject{stat->key, std::nullopt};
+      return StatedObject{stat->key, it->second.size()};
+    }
     const auto& hash = std::get<HashObject>(action);
     if (failing.contains(hash.key)) return ActionFailed{hash.key, failing.at(hash.key)};
     const auto it = objects.find(hash.key);
     if (it == objects.end()) return ActionFailed{hash.key, Error(Code::not_found, "no such file")};
-    HashedObject out{hash.key, it->second.size(), {}};
+    HashedObject out{hash.key, it->second.size(), {}, {}};
+    if (out.bytes != hash.bytes) return out;
+    out.head = it->second.substr(0, hash.head_bytes);
     const Bytes bytes = as_bytes(it->second);
     for (std::size_t begin = 0; begin < bytes.size(); begin += hash.chunk_bytes)
       out.chunks.push_back(
@@ -213,7 +221,7 @@ TEST(ReadSave, TakesWhatCannotBeReadForNoDamage) {
   for (const std::string& key : Saved().all()) {
     for (const Code code : {Code::unavailable, Code::late, Code::stopped}) {
       Saved saved;
-      saved.failing.emplace(key, Error(code, "EIO"));
+      saved.failing.emplace(key, Error(code, "read " + key + ": EIO"));
       const auto found = saved.read();
       ASSERT_TRUE(found.is(code)) << key;
       EXPECT_THAT(found.error().what(), HasSubstr(key));
@@ -245,6 +253,64 @@ TEST(ReadSave, TakesAFeatureThatItDoesNotKnowForNoDamage) {
   const auto of_index = index.read();
   ASSERT_TRUE(of_index.is(Code::unsupported)) << (of_index.ok() ? "ok" : of_index.error().what());
   EXPECT_THAT(of_index.error().what(), HasSubstr("erasure-coded"));
+}
+
+TEST(ReadSave, NamesEveryObjectThatIsNoFile) {
+  for (const std::string& key : Saved().all()) {
+    Saved saved;
+    saved.failing.emplace(key, Error(Code::corrupt, "a pipe stands there, not a file"));
+    const auto found = saved.read();
+    ASSERT_TRUE(found.ok()) << key;
+    EXPECT_THAT(damaged(found.value()), ElementsAre(key));
+    EXPECT_THAT(found.value().damage[0].what, HasSubstr("a pipe"));
+  }
+}
+
+TEST(ReadSave, NamesAllThatAreStrangeAtOnce) {
+  Saved saved;
+  for (const std::string& key : {saved.receipt(), saved.index(), saved.sums(), saved.shard()})
+    saved.failing.emplace(key, Error(Code::corrupt, "a directory stands there, not a file"));
+  EXPECT_THAT(damaged(saved.read().value()),
+              ElementsAre(saved.receipt(), saved.index(), saved.sums(), saved.shard()));
+}
+
+TEST(ReadSave, AnAuditNotesWhatCannotBeReadNowAndGoesOn) {
+  for (const std::string& key : Saved().all()) {
+    Saved saved;
+    saved.failing.emplace(key, Error(Code::unavailable, "read " + key + ": EIO"));
+    const bool is_manifest = key == saved.manifest();
+    if (key != saved.receipt()) saved.objects.erase(saved.receipt());
+    const auto found = saved.read(Depth::audit);
+    ASSERT_TRUE(found.ok()) << found.error().what();
+    ASSERT_THAT(found.value().unread, SizeIs(1));
+    EXPECT_EQ(found.value().unread[0].object, key);
+    EXPECT_EQ(found.value().damage.empty(), is_manifest || key == saved.receipt()) << key;
+  }
+  Saved late;
+  late.failing.emplace(late.receipt(), Error(Code::late, "the deadline has passed"));
+  EXPECT_TRUE(late.read(Depth::audit).is(Code::late));
+}
+
+TEST(ReadSave, ReadsNoMoreThanWhatVouchesForAnObjectSays) {
+  Saved saved;
+  ReadSave machine(saved.commit, Depth::everything);
+  std::vector<Action> todo = machine.start();
+  EXPECT_EQ(std::get<GetObject>(todo.at(0)).bytes_max, saved.commit.manifest_bytes);
+  std::vector<std::uint64_t> caps;
+  while (!machine.is_over()) {
+    const auto* get = std::get_if<GetObject>(&todo.at(0));
+    if (get == nullptr) {
+      const auto& hash = std::get<HashObject>(todo[0]);
+      EXPECT_EQ(hash.bytes, saved.sample().shard.size());
+      todo = machine.on(HashedObject{hash.key, hash.bytes + 1, {}, {}});
+      continue;
+    }
+    caps.push_back(get->bytes_max);
+    todo = machine.on(GotObject{get->key, saved.objects.at(get->key)});
+  }
+  EXPECT_THAT(caps, ElementsAre(saved.commit.manifest_bytes, kReceiptBytesMax, saved.sample().index.size(),
+                                saved.sample().sums.size()));
+  EXPECT_THAT(damaged(machine.take().value()), ElementsAre(saved.shard())) << "of another length, and unread";
 }
 
 TEST(ReadSave, TakesAShardThatEndsWhileItIsReadForDamage) {

@@ -2,19 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <functional>
 #include <map>
 
+#include "base/layout.h"
 #include "engine/first_life.h"
 #include "filestore/probe.h"
 #include "unbroken_version.h"
+#include "world/advice.h"
 
 namespace unbroken {
-
-namespace {
-constexpr std::array<std::string_view, 5> kFolders{"journal", "data", "fold", "metrics", "pins"};
-}
 
 Runtime::Runtime(std::unique_ptr<OsFs> fs, std::unique_ptr<OsExecutor> executor, FileSystemKind kind)
     : fs_(std::move(fs)),
@@ -34,9 +31,9 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
   }
   if (!is_training && fs.is(Code::bad_argument))
     return Error(Code::not_found, std::move(fs).error().what() + ", so it is not a run");
-  if (!fs.ok()) return std::move(fs).error();
+  if (!fs.ok()) return advised(std::move(fs).error(), directory);
   UNBROKEN_TRY(const DirectoryTrust trust, fs.value()->trust(kFolders));
-  UNBROKEN_TRY(FileSystemKind kind, fs.value()->kind());
+  UNBROKEN_TRY(FileSystemKind kind, advised(fs.value()->kind(), fs.value()->path()));
   UNBROKEN_TRY(std::unique_ptr<OsExecutor> executor, OsExecutor::start());
   auto runtime =
       std::unique_ptr<Runtime>(new Runtime(std::move(fs).value(), std::move(executor), std::move(kind)));

@@ -60,7 +60,7 @@ Result<SimDisk::Place> SimDisk::place(std::string_view path, std::string_view ca
     const auto next = at->names.find(segment);
     if (next == at->names.end() || !next->second.now) return fails(call, whole, "ENOENT", Code::not_found);
     at = next->second.now.get();
-    if (!at->is_directory) return fails(call, whole, "ENOTDIR");
+    if (!at->is_directory) return fails(call, whole, "ENOTDIR", Code::bad_argument);
   }
 }
 
@@ -125,7 +125,7 @@ Result<SimNodeRef> SimDisk::create_excl(std::string_view path) {
 Result<SimNodeRef> SimDisk::open(std::string_view path) const {
   SimNodeRef node = find(path);
   if (!node) return fails("open", path, "ENOENT", Code::not_found);
-  if (node->is_directory) return fails("open", path, "EISDIR");
+  if (node->is_directory) return fails("open", path, "EISDIR", Code::bad_argument);
   ++node->opens;
   return node;
 }
@@ -235,7 +235,7 @@ Result<> SimDisk::rename(std::string_view from, std::string_view to) {
   if (!node) return fails("rename", from, "ENOENT", Code::not_found);
   const SimNodeRef old = child(*target.directory, target.name);
   if (old == node) return Done{};
-  if (old && old->is_directory) return fails("rename", to, "EISDIR");
+  if (old && old->is_directory) return fails("rename", to, "EISDIR", Code::bad_argument);
   if (node->is_directory && to.starts_with(from)) return fails("rename", to, "EINVAL");
   set_name(*target.directory, target.name, node);
   set_name(*source.directory, source.name, nullptr);
@@ -247,7 +247,7 @@ Result<> SimDisk::unlink(std::string_view path) {
   UNBROKEN_TRY(const Place at, place(path, "unlink"));
   const SimNodeRef node = child(*at.directory, at.name);
   if (!node) return fails("unlink", path, "ENOENT", Code::not_found);
-  if (node->is_directory) return fails("unlink", path, "EISDIR");
+  if (node->is_directory) return fails("unlink", path, "EISDIR", Code::bad_argument);
   set_name(*at.directory, at.name, nullptr);
   return Done{};
 }
@@ -265,7 +265,7 @@ Result<> SimDisk::remove_dir(std::string_view path) {
   UNBROKEN_TRY(const Place at, place(path, "rmdir"));
   const SimNodeRef node = child(*at.directory, at.name);
   if (!node) return fails("rmdir", path, "ENOENT", Code::not_found);
-  if (!node->is_directory) return fails("rmdir", path, "ENOTDIR");
+  if (!node->is_directory) return fails("rmdir", path, "ENOTDIR", Code::bad_argument);
   for (const auto& [name, entry] : node->names) {
     if (entry.now) return fails("rmdir", path, "ENOTEMPTY");
   }
@@ -276,7 +276,7 @@ Result<> SimDisk::remove_dir(std::string_view path) {
 Result<> SimDisk::sync_dir(std::string_view path) {
   const SimNodeRef node = find(path);
   if (!node) return fails("fsync", path, "ENOENT", Code::not_found);
-  if (!node->is_directory) return fails("fsync", path, "ENOTDIR");
+  if (!node->is_directory) return fails("fsync", path, "ENOTDIR", Code::bad_argument);
   if (profile == LossProfile::ordered) committed_ = sequence_;
   for (const auto& at : node->dirty_names) {
     SimNode::Name& entry = at->second;
@@ -291,7 +291,7 @@ Result<> SimDisk::sync_dir(std::string_view path) {
 Result<std::vector<std::string>> SimDisk::list(std::string_view path, SimRandom* stale) const {
   const SimNodeRef node = find(path);
   if (!node) return fails("list", path, "ENOENT", Code::not_found);
-  if (!node->is_directory) return fails("list", path, "ENOTDIR");
+  if (!node->is_directory) return fails("list", path, "ENOTDIR", Code::bad_argument);
   std::vector<std::string> names;
   names.reserve(node->names.size());
   for (const auto& [name, entry] : node->names) {
@@ -324,7 +324,7 @@ Result<FileInfo> SimDisk::info(std::string_view path) const {
 Result<> SimDisk::append(std::string_view path, Bytes data) {
   UNBROKEN_DO(check_writable("append", path));
   SimNodeRef node = find(path);
-  if (node && node->is_directory) return fails("append", path, "EISDIR");
+  if (node && node->is_directory) return fails("append", path, "EISDIR", Code::bad_argument);
   if (!node) {
     UNBROKEN_TRY(const Place at, place(path, "append"));
     node = make_node(false);

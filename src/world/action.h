@@ -40,10 +40,13 @@ struct RemoveObject {
 struct RemoveFolder {
   std::string prefix;
 };
-/// Reads the object back and hashes it in chunks of `chunk_bytes` (the last may be shorter).
+/// Reads the object back and hashes it in chunks of `chunk_bytes` (the last may be shorter). One that is not
+/// `bytes` long is not read: how much is read and remembered never depends on what a file says of itself.
 struct HashObject {
   std::string key;
   std::uint64_t chunk_bytes;
+  std::uint64_t bytes;
+  std::uint64_t head_bytes;  ///< of the beginning, handed out with the hashes
 };
 /// Is it there under its name, looked up afresh, and how long is it?
 struct StatObject {
@@ -84,8 +87,9 @@ struct RemovedFolder {
 };
 struct HashedObject {
   std::string key;
-  std::uint64_t bytes;
-  std::vector<Xxh128> chunks;
+  std::uint64_t bytes;         ///< as found
+  std::vector<Xxh128> chunks;  ///< none where it was not read
+  std::string head;
 };
 /// `bytes` is empty where the object is not there.
 struct StatedObject {

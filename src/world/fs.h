@@ -30,8 +30,10 @@ enum class Created : std::uint8_t { created, exists, unknown };
 /// Called exactly once, from any thread, when the bytes are written or have failed.
 using Completion = std::function<void(Result<>)>;
 
-/// Errors of every method: not_found (ENOENT), no_space (ENOSPC, EDQUOT, EFBIG), unavailable (anything else
-/// the system says, by name), stopped (the process is being ended by a test).
+/// Errors of every method: not_found (ENOENT), no_space (ENOSPC, EDQUOT, EFBIG), bad_argument (something of
+/// another kind stands at the name or above it: a symbolic link, a pipe, a device, a file in place of a
+/// folder or the other way round), unavailable (anything else the system says, by name), stopped (the process
+/// is being ended by a test). Their text names the call and the cause; the caller names the object.
 class Fs {
  public:
   virtual ~Fs() = default;
@@ -49,7 +51,8 @@ class Fs {
   /// The content is durable after ok. After an error the file must be abandoned: never sync it again.
   virtual Result<> sync(FileId file) = 0;
   virtual Result<> close(FileId file) const = 0;
-  /// link(2): never replaces. `exists` where the target is there; `unknown` where the answer was lost.
+  /// link(2): never replaces. `exists` where the target is there; `unknown` where the answer was lost, as it
+  /// may be where it is an error.
   virtual Result<Created> link(std::string_view from, std::string_view to) = 0;
   /// rename(2): replaces. For advisory objects only.
   virtual Result<> rename(std::string_view from, std::string_view to) = 0;

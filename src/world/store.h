@@ -47,7 +47,8 @@ struct StoreIdentity {
 };
 
 /// Keys: segments of [A-Za-z0-9._-] joined by '/', at most 200 bytes. Errors of every method besides those
-/// named: unavailable, no_space, late, stopped.
+/// named: unavailable, no_space, late, stopped. Each names what was done, the key and the cause: who passes
+/// one on adds neither.
 class Store {
  public:
   virtual ~Store() = default;
@@ -59,7 +60,9 @@ class Store {
   /// For a key that nobody else writes (it holds the writer's nonce). `bytes` is the final size.
   virtual Result<std::unique_ptr<ObjectWriter>> open_writer(std::string_view key, std::uint64_t bytes,
                                                             const Deadline& by) = 0;
-  /// The whole object, read afresh by name. not_found; corrupt where it is longer than `bytes_max`.
+  /// The whole object, read afresh by name. not_found; corrupt where it is longer than `bytes_max`, or where
+  /// what stands there, or in place of a folder above, is no object (a link, a pipe, a device, a folder);
+  /// then bad_argument where it stands in place of a folder at the top.
   virtual Result<std::string> get(std::string_view key, std::uint64_t bytes_max,
                                   const Deadline& by) const = 0;
   virtual Result<std::unique_ptr<ObjectReader>> open_reader(std::string_view key,

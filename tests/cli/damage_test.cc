@@ -3,6 +3,7 @@
 // older checkpoint is used; a journal that cannot be believed is refused, and nothing is ever appended below
 // its true head.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -231,6 +232,83 @@ TEST_F(EveryObject, ATrainingFallsBackAndPutsTheDamagedOneAside) {
   }
 }
 
+/// Ways to put something that is no file in the place of what stands at a path.
+const std::vector<std::pair<const char*, std::function<void(const fs::path&)>>>& strange_things() {
+  static const std::vector<std::pair<const char*, std::function<void(const fs::path&)>>> kThings{
+      {"a pipe", [](const fs::path& path) { ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0); }},
+      {"a folder", [](const fs::path& path) { fs::create_directory(path); }},
+      {"a link to nothing", [](const fs::path& path) { fs::create_symlink("nowhere", path); }},
+      {"a link to a device", [](const fs::path& path) { fs::create_symlink("/dev/zero", path); }},
+      {"a link to itself", [](const fs::path& path) { fs::create_symlink(path.filename(), path); }},
+      {"a file without end", [](const fs::path& path) {
+         write_file(path, "");
+         fs::resize_file(path, std::uintmax_t{1} << 40);
+       }}};
+  return kThings;
+}
+
+/// A training in `directory`, whose newest checkpoint is damaged, goes on from the one before.
+void expect_falls_back(const std::string& directory, const std::string& what, const Deadline& by) {
+  Small small;
+  auto session = small.begin(directory);
+  ASSERT_TRUE(session.ok()) << what;
+  const auto step = session.value().restore();
+  ASSERT_TRUE(step.ok()) << what << ": " << step.error().what();
+  EXPECT_EQ(step.value(), 2U) << what;
+  EXPECT_EQ(small.count, 2U) << what;
+  ASSERT_TRUE(session.value().close().ok()) << what;
+  const auto runtime = Runtime::open(directory, {.purpose = RuntimeOptions::Purpose::look, .group = {}});
+  const auto journal = look_at_run(runtime.value()->seams(), by);
+  EXPECT_TRUE(journal.value().history.find({3, 1, 0})->is_quarantined()) << what;
+}
+
+TEST_F(EveryObject, AStrangeThingInItsPlaceIsSeenAndNamedAndTheOlderCheckpointIsUsed) {
+  for (const fs::path& object : objects_of(3)) {
+    const std::string whole = read_file(object), key = key_of(object);
+    for (const auto& [kind, put] : strange_things()) {
+      fs::remove(object);
+      put(object);
+      EXPECT_EQ(damaged(3), std::set{key}) << kind;
+      EXPECT_EQ(loaded(), 2U) << key << " is " << kind;
+      fs::remove(object);
+      write_file(object, whole);
+    }
+  }
+  EXPECT_EQ(loaded(), 3U);
+}
+
+TEST_F(EveryObject, ATrainingFallsBackPastAnyStrangeThing) {
+  std::vector<std::string> keys{key_of(folder_of(3))};
+  for (const fs::path& object : objects_of(3)) keys.push_back(key_of(object));
+  for (const std::string& key : keys)
+    for (const auto& [kind, put] : strange_things()) {
+      const fs::path copy = temporary_ / "copy";
+      fs::remove_all(copy);
+      fs::copy(directory_, copy, fs::copy_options::recursive);
+      fs::remove_all(copy / key);
+      put(copy / key);
+      expect_falls_back(copy.string(), key + " is " + kind, by());
+    }
+}
+
+TEST_F(EveryObject, AFolderOfDataThatIsNoFolderIsRefusedAndNothingIsPutAside) {
+  const fs::path data = fs::path(directory_) / "data";
+  const auto journal = look();
+  fs::rename(data, temporary_ / "elsewhere");
+  for (const auto& [kind, put] : strange_things()) {
+    if (std::string_view(kind) == "a folder") continue;  // an empty one: its checkpoints are missing
+    put(data);
+    Small small;
+    auto session = small.begin(directory_);
+    const auto step = session.ok() ? session.value().restore() : Result<std::uint64_t>(session.error());
+    EXPECT_TRUE(step.is(Code::bad_argument)) << kind << (step.ok() ? "" : ": " + step.error().what());
+    fs::remove(data);
+  }
+  fs::rename(temporary_ / "elsewhere", data);
+  EXPECT_EQ(look().value().history.next_slot(), journal.value().history.next_slot());
+  EXPECT_EQ(loaded(), 3U);
+}
+
 /// Starts a training in a copy of the directory: what came of it, and that nothing stands in the journal
 /// below the true head that was not there before.
 class Starts {
@@ -338,6 +416,25 @@ TEST_F(EverySlot, ACutOrHollowedJournalIsRefusedAndNeverBegunAfresh) {
   const Starts without(directory_, temporary_ / "copy", slots_.size());
   fs::remove_all(without.copy() / "journal");
   EXPECT_FALSE(without.resumes());
+}
+
+TEST_F(EverySlot, AStrangeThingInItsPlaceIsRefusedAndTheDirectoryNamed) {
+  std::vector<std::string> keys{"journal"};
+  for (const fs::path& slot : slots_) keys.push_back(key_of(slot));
+  for (const std::string& key : keys)
+    for (const auto& [kind, put] : strange_things()) {
+      if (key == "journal" && std::string_view(kind) == "a folder") continue;
+      const Starts start(directory_, temporary_ / "copy", slots_.size());
+      fs::remove_all(start.copy() / key);
+      put(start.copy() / key);
+      Small small;
+      auto session = small.begin(start.copy().string());
+      ASSERT_TRUE(session.ok());
+      const auto step = session.value().restore();
+      ASSERT_TRUE(step.is(Code::journal_unreadable))
+          << key << " is " << kind << (step.ok() ? "" : ": " + step.error().what());
+      EXPECT_EQ(step.error().next_command(), "unbroken verify " + start.copy().string());
+    }
 }
 
 TEST_F(EverySlot, TwoThatAreSwappedAreRefused) {

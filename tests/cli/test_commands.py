@@ -4,8 +4,10 @@ import json
 import os
 import pty
 import re
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -446,6 +448,52 @@ def test_an_unknown_critical_feature_is_78(copied):
 def test_lack_of_permission_is_74_and_no_damage(copied):
     objects_of(copied, 12)["*.safetensors"].chmod(0)
     assert error_of("verify", copied)[0] == 74
+
+
+STRANGE = {
+    "pipe": os.mkfifo,
+    "folder": os.mkdir,
+    "link": lambda path: os.symlink("/dev/zero", path),
+    "loop": lambda path: os.symlink(path.name, path),
+    "socket": lambda path: socket.socket(socket.AF_UNIX).bind(str(path)),
+    "sparse": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+}
+
+
+@pytest.mark.parametrize("harm", STRANGE)
+def test_verify_names_every_strange_object_and_goes_on(harm, copied, monkeypatch):
+    monkeypatch.chdir(copied)  # the address of a socket is short
+    objects = objects_of(Path(), 12)
+    objects.pop("manifest-*")  # vouches for the rest
+    for path in objects.values():
+        path.unlink()
+        STRANGE[harm](path)
+    strange_manifest = objects_of(Path(), 8)["manifest-*"]
+    strange_manifest.unlink()
+    STRANGE[harm](strange_manifest)
+    little_memory = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))  # noqa: E731
+    done = subprocess.run([program.PROGRAM, "verify", copied, "--json"], env=program.CLEAN, capture_output=True,
+                          text=True, timeout=60, preexec_fn=little_memory)  # fmt: skip
+    assert done.returncode == 65, done.stderr
+    checkpoints = {c["name"]: c for c in json.loads(done.stdout)["checkpoints"]}
+    assert {e["object"] for e in checkpoints["12.a1"]["errors"]} == set(map(str, objects.values()))
+    assert [e["object"] for e in checkpoints["8.a1"]["errors"]] == [str(strange_manifest)]
+    assert sum(c["ok"] for c in checkpoints.values()) == len(checkpoints) - 2
+
+
+def test_verify_judges_a_first_life_that_died_before_run_as_a_start_does(copied):
+    for path in copied.iterdir():
+        if path.name != "journal":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for slot in sorted((copied / "journal").iterdir())[1:]:
+        slot.unlink()
+    status, said = unbroken_json("verify", copied)
+    assert status == 0 and said["ok"] and said["journal"]["errors"] == []
+    assert said["journal"]["notes"] == ["a first start died before RUN; the next start completes it"]
+    assert "the next start completes it" in unbroken("verify", copied)[1]
+    train(copied, 1)
+    status, said = unbroken_json("verify", copied)
+    assert status == 0 and said["journal"]["notes"] == []
 
 
 BIG = """

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 
 #include "base/mutant.h"
 #include "conformance/os_store.h"
@@ -206,11 +210,77 @@ TEST_F(FileOrder, UndecidableLinkIsUnknown) {
   EXPECT_EQ(create("journal/0").value(), Created::unknown);
   // As after a rename whose answer was lost: the temporary name is gone.
   fs_.link_answer = [](Fs& real, std::string_view from, std::string_view to) -> Result<Created> {
-    EXPECT_TRUE(real.rename(from, to).ok());
+    UNBROKEN_DO(real.rename(from, to));
     return Created::unknown;
   };
   EXPECT_EQ(create("journal/1").value(), Created::unknown);
   EXPECT_EQ(get("journal/1"), "text");
+}
+
+TEST_F(FileOrder, ALinkThatMayHaveFailedIsAskedForAgain) {
+  int asked = 0;
+  fs_.link_answer = [&](Fs& real, std::string_view from, std::string_view to) -> Result<Created> {
+    if (++asked < 3) return Error(Code::unavailable, "link: ETIMEDOUT");
+    return real.link(from, to);
+  };
+  EXPECT_EQ(create("journal/0").value(), Created::created);
+  // Done, and the answer was lost.
+  fs_.link_answer = [](Fs& real, std::string_view from, std::string_view to) -> Result<Created> {
+    EXPECT_EQ(real.link(from, to).value(), Created::created);
+    return Error(Code::unavailable, "link: EIO");
+  };
+  EXPECT_EQ(create("journal/1").value(), Created::created);
+  asked = 0;
+  fs_.link_answer = [&](Fs&, std::string_view, std::string_view) -> Result<Created> {
+    ++asked;
+    return Error(Code::unavailable, "link: EIO (Input/output error)").from_system(EIO);
+  };
+  const auto failed = create("journal/2");
+  ASSERT_TRUE(failed.is(Code::unavailable));
+  EXPECT_EQ(failed.error().what(), "create journal/2: link: EIO (Input/output error)");
+  EXPECT_EQ(failed.error().next_command(), "findmnt -T " + directory_.path());
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(FileOrder, ErrorsSayOnceWhatWasDoneWhereAndWhy) {
+  ASSERT_TRUE(create("data/folder/inside").ok());
+  ASSERT_EQ(::mkfifo((directory_.path() + "/data/pipe").c_str(), 0600), 0);
+  const auto text = [](const auto& result) { return result.error().what(); };
+  EXPECT_EQ(text(store_.get("data/none", 1, by_)),
+            "read data/none: open: ENOENT (No such file or directory)");
+  EXPECT_EQ(text(store_.get("data/pipe", 1, by_)), "read data/pipe: a pipe stands there, not a file");
+  EXPECT_EQ(text(store_.get("data/folder/inside/x", 1, by_)),
+            "read data/folder/inside/x: open: ENOTDIR (Not a directory)");
+  EXPECT_EQ(text(store_.remove("data/folder", by_)), "remove data/folder: unlink: EISDIR (Is a directory)");
+  fs_.fail("sync_dir", Code::unavailable);
+  EXPECT_EQ(text(store_.sync("data/", by_)), "sync data: sync_dir fails here");
+  const Deadline past{clock_.now(), {}};
+  EXPECT_EQ(text(store_.remove("data/pipe", past)), "remove data/pipe: the deadline has passed");
+  EXPECT_EQ(text(store_.list("data/", past)), "list data: the deadline has passed");
+}
+
+TEST_F(FileOrder, WhatIsNoFileIsDamageOfThatObjectAlone) {
+  const auto is_damage = [&](std::string_view key) { return store_.open_reader(key, by_).is(Code::corrupt); };
+  ASSERT_TRUE(create("data/step/object").ok());
+  const std::filesystem::path data = directory_.path() + "/data";
+  ASSERT_EQ(::mkfifo((data / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("step/object", data / "link");
+  std::filesystem::create_directory_symlink("step", data / "linked");
+  EXPECT_TRUE(is_damage("data/pipe"));
+  EXPECT_TRUE(is_damage("data/link"));
+  EXPECT_TRUE(is_damage("data/step"));
+  EXPECT_TRUE(is_damage("data/linked/object"));
+  EXPECT_TRUE(is_damage("data/pipe/object"));
+  EXPECT_TRUE(is_damage("data/step/object/below"));
+  EXPECT_TRUE(store_.list("data/pipe/", by_).is(Code::corrupt));
+  EXPECT_TRUE(store_.get("data", 1, by_).is(Code::corrupt));
+  fs_.fail("open_read", Code::unavailable);
+  EXPECT_TRUE(store_.open_reader("data/step/object", by_).is(Code::unavailable)) << "EIO is no damage";
+  fs_.heal();
+  // Another thing in place of data itself says nothing about any checkpoint.
+  std::filesystem::rename(data, directory_.path() + "/elsewhere");
+  std::filesystem::create_directory_symlink("elsewhere", data);
+  EXPECT_TRUE(store_.open_reader("data/step/object", by_).is(Code::bad_argument));
 }
 
 TEST_F(FileOrder, RefusedLinkIsAnErrorAndLeavesNothing) {

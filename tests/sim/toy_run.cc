@@ -211,13 +211,20 @@ class Looking {
     }
     if (const auto* list = std::get_if<ListPrefix>(&action))
       return ListedPrefix{list->prefix, store_.list(list->prefix, by()).value()};
+    if (const auto* stat = std::get_if<StatObject>(&action)) {
+      const auto reader = store_.open_reader(stat->key, by());
+      if (!reader.ok() && !reader.is(Code::not_found)) return ActionFailed{stat->key, reader.error()};
+      return StatedObject{stat->key, reader.ok() ? std::optional(reader.value()->bytes()) : std::nullopt};
+    }
     const auto& hash = std::get<HashObject>(action);
     auto reader = store_.open_reader(hash.key, by());
     if (!reader.ok()) return ActionFailed{hash.key, reader.error()};
     std::string bytes(reader.value()->bytes(), ' ');
     const auto read = reader.value()->read(0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()});
     if (!read.ok()) return ActionFailed{hash.key, read.error()};
-    HashedObject out{hash.key, bytes.size(), {}};
+    HashedObject out{hash.key, bytes.size(), {}, {}};
+    if (bytes.size() != hash.bytes) return out;
+    out.head = bytes.substr(0, hash.head_bytes);
     for (std::size_t at = 0; at < bytes.size(); at += hash.chunk_bytes)
       out.chunks.push_back(xxh128(as_bytes(std::string_view(bytes).substr(at, hash.chunk_bytes))));
     return out;

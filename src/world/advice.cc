@@ -1,0 +1,50 @@
+#include "world/advice.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+namespace unbroken {
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+namespace {
+
+std::string next_command(const Error& error, std::string_view directory, std::string_view object) {
+  const std::string where = shell_word(directory);
+  const std::string name = object.empty() ? where : shell_word(fmt::format("{}/{}", directory, object));
+  const int number = error.system_error();
+  switch (error.code()) {
+    case Code::journal_unreadable:
+      return "unbroken verify " + where;
+    case Code::no_space:
+      if (number == EDQUOT) return "quota -s";
+      return number == EFBIG ? "ulimit -f" : fmt::format("df -h {0}; df -i {0}", where);
+    case Code::bad_argument:  // something of another kind stands in the way
+      return number == 0 ? std::string() : "namei -l " + name;
+    case Code::unavailable:
+      if (number == EACCES || number == EPERM) return "namei -l " + name;
+      return "findmnt -T " + where;
+    case Code::late:
+      return "findmnt -T " + where;
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+Error advised(Error error, std::string_view directory, std::string_view object) {
+  if (!error.next_command().empty() || directory.empty()) return error;
+  std::string next = next_command(error, directory, object);
+  return std::move(error).next(std::move(next));
+}
+
+}  // namespace unbroken
