@@ -56,6 +56,13 @@ def _put_back() -> None:
         signal.signal(signal.SIGTERM, there.previous)
 
 
+def beneath(handler):
+    """For somebody who will put `handler` back later: what to put back instead, where nobody watches any more."""
+    while isinstance(handler, _Handler) and not any(True for _ in _watching):
+        handler = handler.previous
+    return handler
+
+
 class StopSignal:
     """`is_pending`: SIGTERM came and was not obeyed yet. Threads: watch and close from one; read from any."""
 
