@@ -110,6 +110,10 @@ class PySession {
   PySession(const std::string& path, const nb::dict& options) {
     RunOptions run;
     run.every = nb::cast<std::string>(options["every"]);
+    for (const auto& [name, into] :
+         {std::pair("mtti", &run.mtti), std::pair("rpo", &run.rpo), std::pair("every_min", &run.every_min),
+          std::pair("every_max", &run.every_max)})
+      if (options.contains(name) && !options[name].is_none()) *into = nb::cast<std::string>(options[name]);
     run.keep_last = nb::cast<std::uint32_t>(options["keep_last"]);
     run.resume = nb::cast<std::string>(options["resume"]);
     run.is_fresh_allowed = nb::cast<bool>(options["fresh"]);
@@ -184,6 +188,32 @@ class PySession {
   }
   std::string on_save_error() const { return on_save_error_; }
 
+  void describe(const std::string& key, const std::string& value) { engine_->describe(key, value); }
+  void begin_save() { engine_->begin_save(); }
+  nb::dict stats() const {
+    const EngineStats stats = engine_->stats();
+    nb::dict out;
+    out["arena_bytes"] = stats.arena_bytes;
+    out["saves"] = stats.saves.committed;
+    out["saves_skipped"] = stats.saves.skipped;
+    out["saves_failed"] = stats.saves.failed;
+    out["wait_s"] = stats.saves.exposed_s;
+    out["step_s"] = stats.step_s;
+    out["interval_s"] = stats.interval_s;
+    out["decide_ns"] = stats.decide_ns;
+    out["last"] = nb::none();
+    if (!stats.saves.last) return out;
+    const Status::Cost& cost = stats.saves.last_cost;
+    nb::dict last;
+    last["step"] = stats.saves.last->step;
+    last["wait_s"] = last["staged_s"] = cost.exposed_s;  // everything is copied while the loop waits
+    last["durable_s"] = cost.exposed_s + cost.durable_s;
+    last["verified_s"] = nb::none();
+    if (const auto since = stats.saves.last_verified_s) last["verified_s"] = cost.exposed_s + *since;
+    last["bytes"] = cost.bytes;
+    out["last"] = last;
+    return out;
+  }
   bool is_due(std::uint64_t step) { return engine_->is_due(step); }
   void boundary(std::uint64_t step, const Metrics& metrics) {
     auto done = [&] {
@@ -281,6 +311,9 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("attempt", &PySession::attempt)
       .def_prop_ro("newest", &PySession::newest)
       .def_prop_ro("on_save_error", &PySession::on_save_error)
+      .def("describe", &PySession::describe, nb::arg("key"), nb::arg("value"))
+      .def("begin_save", &PySession::begin_save)
+      .def("stats", &PySession::stats)
       .def("is_due", &PySession::is_due, nb::arg("step"))
       .def("boundary", &PySession::boundary, nb::arg("step"), nb::arg("metrics"))
       .def("wants_tap", &PySession::wants_tap)

@@ -24,11 +24,14 @@
 namespace unbroken {
 
 struct RunOptions {
-  std::string every = "auto";     ///< steps ("50"), a duration ("10min"), or "auto"
-  std::uint32_t keep_last = 3;    ///< checkpoints kept, of which at least two were read back
-  std::string resume = "newest";  ///< or "1200", "1200.a3"
-  bool is_fresh_allowed = false;  ///< permits a start from nothing where nothing valid is left
-  bool is_takeover = false;       ///< takes the run from an owner that is alive
+  std::string every = "auto";  ///< steps ("50"), a duration ("10min"), or "auto"
+  std::string mtti = {};  ///< mean time to interruption that you expect ("4h"); UNBROKEN_MTTI says it instead
+  std::string rpo = {};   ///< of "auto": never lose more than this ("10min")
+  std::string every_min = {}, every_max = {};  ///< of "auto": bounds of the interval
+  std::uint32_t keep_last = 3;                 ///< checkpoints kept, of which at least two were read back
+  std::string resume = "newest";               ///< or "1200", "1200.a3"
+  bool is_fresh_allowed = false;               ///< permits a start from nothing where nothing valid is left
+  bool is_takeover = false;                    ///< takes the run from an owner that is alive
   bool raises_on_save_error = false;
   std::string group = {};  ///< files are readable and writable by this group
 };

@@ -10,7 +10,7 @@ from unbroken.errors import Misconfigured, comes_later
 #: keywords of later versions and the value that means "not used"
 LATER = {
     "keep_best": None, "keep_every": None, "init_from": None, "check": False, "busy": "skip", "max_wait": None,
-    "arena": None, "max_bandwidth": None, "mtti": None, "rpo": None, "every_min": None, "every_max": None,
+    "arena": None, "max_bandwidth": None,
     "missing": None, "unread": None, "rename": None, "cast": False, "only": None,
 }  # fmt: skip
 
@@ -127,7 +127,15 @@ def environment_flag(name: str) -> bool:
     return text == "1"
 
 
-def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group) -> dict:
+def checked_duration(name: str, value) -> str | None:
+    """A duration as text, or None; the core reads it. Errors: Misconfigured for a number without a unit."""
+    if value is not None and not (_is_text(value) and value):
+        raise Misconfigured(f'{name}={value!r}: a duration with its unit, such as {name}="10min"')
+    return value
+
+
+def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group,
+                    mtti=None, rpo=None, every_min=None, every_max=None) -> dict:  # fmt: skip
     """Options for the core. Errors: Misconfigured, naming the keyword."""
     if not _is_text(every) and not _is_count(every, -_MANY):
         raise Misconfigured(f'every={every!r}: give a number of steps (every=50), a duration (every="10min") or "auto"')
@@ -148,5 +156,9 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         "fresh": checked_bool("fresh", fresh),
         "takeover": checked_bool("takeover", takeover) | environment_flag("UNBROKEN_TAKEOVER"),
         "group": group,
+        "mtti": checked_duration("mtti", mtti),
+        "rpo": checked_duration("rpo", rpo),
+        "every_min": checked_duration("every_min", every_min),
+        "every_max": checked_duration("every_max", every_max),
         "on_save_error": on_save_error,
     }

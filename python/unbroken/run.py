@@ -33,17 +33,21 @@ class Run:
     `every`: completed steps (int), a duration ("10min"), or "auto". `keep_last`: checkpoints kept. `resume`:
     "newest", 1200, "1200.a3". `fresh=True` permits a start from nothing where nothing valid is left.
     `takeover=True` takes the run from an owner that is alive. `on_save_error`: "warn" or "raise" for saves in the
-    background. `group`: files are readable and writable by this group. Errors: Misconfigured, at once.
+    background. `group`: files are readable and writable by this group.
+
+    For every="auto", durations: `mtti`, how often you expect the run to die; `rpo`, never lose more; `every_min`,
+    `every_max`, bounds. Errors: Misconfigured, at once.
 
     Threads: everything from the thread that trains.
     """
 
     def __init__(self, path, *, every="auto", keep_last=3, resume="newest", fresh=False, takeover=False,
-                 on_save_error="warn", group=None, **later):  # fmt: skip
+                 on_save_error="warn", group=None, mtti=None, rpo=None, every_min=None, every_max=None,
+                 **later):  # fmt: skip
         options.refuse_later(later)
         settings = options.session_options(
             every=every, keep_last=keep_last, resume=resume, fresh=fresh, takeover=takeover,
-            on_save_error=on_save_error, group=group,
+            on_save_error=on_save_error, group=group, mtti=mtti, rpo=rpo, every_min=every_min, every_max=every_max,
         )  # fmt: skip
         path = options.directory(path)
         functional.release(path)
@@ -103,9 +107,11 @@ class Run:
         """Of a later version."""
         raise comes_later("audit")
 
-    def stats(self):
-        """Of a later version."""
-        raise comes_later("stats")
+    def stats(self) -> dict:
+        """What this life measured: saves, saves_skipped, saves_failed, wait_s (the loop waited for all saves together),
+        step_s, interval_s, decide_ns, arena_bytes, and of the last save {step, wait_s, staged_s, durable_s, verified_s,
+        bytes}, or None before one is durable."""
+        return call(self._session.stats)
 
     # -- before the first step
 

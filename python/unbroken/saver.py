@@ -70,6 +70,7 @@ class Saver:
                 other.follow(saving)
 
     def _take(self, saving, step, kind, metrics, capture) -> None:
+        self._session.begin_save()
         capture = capture or self.capture()
         tree = canonical({"dict": capture.tree})
         saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, kind))

@@ -42,16 +42,16 @@ class Job {
   bool live(Cadence& cadence) {
     const double dies_s = random_.exponential(is_changed() ? change_.mtti_after_s : change_.mtti_before_s);
     Life life;
-    cadence.start(0, 0);
+    cadence.start(0, 0, 0);
     double now_s = 0;
     for (std::uint64_t step = 1; now_s < dies_s; ++step) {
       now_s += kStep_s;
       if (step != 1 && !cadence.should_save(step, now_s)) continue;
-      cadence.on_save(now_s);
       const double stall_s =
           (is_changed() ? change_.stall_after_s : change_.stall_before_s) * (0.75 + 0.5 * random_.uniform());
       now_s += stall_s;
       if (now_s >= dies_s) break;
+      cadence.on_save(now_s);
       life.saves += 1;
       cadence.on_cost({.stall_s = stall_s, .persist_s = stall_s}, now_s);
       if (is_changed() && ++saves_after_ == change_.saves_after) return true;
@@ -62,7 +62,7 @@ class Job {
     if (change_.saves_after > 0 || after < change_.failures_after) return false;
     // The next life begins with this history, and with its first saves it knows the cost again.
     cadence = Cadence::create({.mtti_s = 4 * change_.mtti_before_s}, history_).value();
-    cadence.start(0, 0);
+    cadence.start(0, 0, 0);
     for (int i = 0; i < 2; ++i) cadence.on_cost({.stall_s = change_.stall_after_s}, 0);
     return true;
   }

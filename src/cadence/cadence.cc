@@ -16,6 +16,7 @@ namespace {
 constexpr double kSecondsInDay = 86400;
 constexpr double kHysteresis = 0.1;
 constexpr double kGridReach = 0.1;  // of the interval
+constexpr double kNews = 1.5;       // an interval that changed so much is told
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Result<> check(const CadenceOptions& o) {
@@ -55,12 +56,21 @@ Result<Cadence> Cadence::create(const CadenceOptions& options, std::span<const L
     }
   }
   out.replan(0);
-  out.has_news_ = false;
   return out;
 }
 
-void Cadence::start(std::uint64_t step, double now_s) {
-  alive_until_s_ = last_s_ = seen_s_ = now_s;
+void Cadence::remember(std::span<const SaveCost> costs, std::span<const double> recoveries_s) {
+  for (const SaveCost& cost : costs) {
+    stall_s_.add(std::max(cost.stall_s, 0.0));
+    persist_s_.add(std::max(cost.persist_s, 0.0));
+  }
+  for (const double recovery_s : recoveries_s) on_recovery(recovery_s);
+  replan(0);
+}
+
+void Cadence::start(std::uint64_t step, double began_s, double now_s) {
+  alive_until_s_ = began_s;
+  last_s_ = seen_s_ = now_s;
   seen_step_ = step;
   replan(now_s);
 }
@@ -70,30 +80,32 @@ double Cadence::due_s() const {
   return last_s_ + plan_.interval_s - (plan_.bound_by == BoundBy::rpo ? step_s_ : 0);
 }
 
-bool Cadence::should_save(std::uint64_t step, double now_s) {
-  if (step > seen_step_) {
-    const double one = (now_s - seen_s_) / static_cast<double>(step - seen_step_);
-    step_s_ = step_s_ > 0 ? step_s_ + 0.1 * (one - step_s_) : one;
-    seen_step_ = step;
-    seen_s_ = now_s;
-  }
+void Cadence::on_step(std::uint64_t step, double now_s) {
+  if (step <= seen_step_) return;
+  const double one = (now_s - seen_s_) / static_cast<double>(step - seen_step_);
+  step_s_ = step_s_ > 0 ? step_s_ + 0.1 * (one - step_s_) : one;
+  seen_step_ = step;
+  seen_s_ = now_s;
+}
+
+bool Cadence::should_save(std::uint64_t step, double now_s, std::uint32_t persisting) {
+  on_step(step, now_s);
   const std::uint64_t past_grid = options_.keep_every > 0 ? step % options_.keep_every : 0;
   if (options_.keep_every > 0 && past_grid == 0) return true;
-  if (now_s < due_s()) return false;
+  if (now_s < due_s() || persisting >= options_.in_flight) return false;
   if (options_.keep_every == 0 || plan_.bound_by == BoundBy::rpo) return true;
   const double wait_s = static_cast<double>(options_.keep_every - past_grid) * step_s_;
   return now_s + wait_s > due_s() + kGridReach * plan_.interval_s;
 }
 
 void Cadence::on_save(double now_s) {
-  // The next stretch of work begins after the stall, which belongs to the period and not to the interval.
-  last_s_ = seen_s_ = now_s + plan_.stall_s;
+  last_s_ = seen_s_ = now_s;
 }
 
 void Cadence::on_cost(const SaveCost& cost, double now_s) {
   stall_s_.add(std::max(cost.stall_s, 0.0));
   persist_s_.add(std::max(cost.persist_s, 0.0));
-  if (stall_s_.count() == 2) {
+  if (++saves_ == 2) {
     shortened_ = 1;
     shortest_life_s_ = kInfinity;
   }
@@ -109,59 +121,79 @@ double Cadence::mtti_s() const {
   return rate > 0 ? kSecondsInDay / rate : kInfinity;
 }
 
-void Cadence::replan(double now_s) {
-  rate_.on_alive(std::max(now_s - alive_until_s_, 0.0) * options_.nodes / kSecondsInDay);
-  alive_until_s_ = now_s;
+/// What is known, before anything is decided.
+CadencePlan Cadence::measured() const {
+  CadencePlan out;
+  out.saves = static_cast<std::uint32_t>(stall_s_.count());
+  out.stall_s = stall_s_.value();
+  out.persist_s = persist_s_.value();
+  out.recovery_s = recovery_s_.count() > 0 ? recovery_s_.value() : options_.recovery_s;
+  out.mtti_s = mtti_s();
+  out.failures = rate_.failures();
+  out.node_days = rate_.node_days();
+  out.prior_per_1000_node_days = rate_.prior().per_1000_node_days;
+  out.floor_s =
+      floor_interval_s({.stall_s = out.stall_s, .persist_s = out.persist_s, .in_flight = options_.in_flight});
+  out.exact_s = kInfinity;  // nothing to weigh until a save was measured
+  if (out.saves > 0 && std::isfinite(out.mtti_s))
+    out.exact_s = out.stall_s > 0 ? exact_interval_s(out.stall_s, out.mtti_s) : 0;
+  return out;
+}
 
-  CadencePlan next;
-  next.saves = static_cast<std::uint32_t>(stall_s_.count());
-  next.stall_s = stall_s_.value();
-  next.persist_s = persist_s_.value();
-  next.recovery_s = recovery_s_.count() > 0 ? recovery_s_.value() : options_.recovery_s;
-  next.mtti_s = mtti_s();
-  next.failures = rate_.failures();
-  next.node_days = rate_.node_days();
-  next.prior_per_1000_node_days = rate_.prior().per_1000_node_days;
-  next.floor_s = floor_interval_s(
-      {.stall_s = next.stall_s, .persist_s = next.persist_s, .in_flight = options_.in_flight});
-  // A prior that nobody gave and no failure confirmed is no reason to go without a save for hours.
-  const bool is_quiet = next.failures == 0 && !options_.mtti_s;
-  next.exact_s = kInfinity;  // nothing to weigh until a save was measured
-  if (next.saves > 0 && std::isfinite(next.mtti_s))
-    next.exact_s = next.stall_s > 0 ? exact_interval_s(next.stall_s, next.mtti_s) : 0;
-  Choice choice{.exact_s = next.exact_s * shortened_,
-                .floor_s = next.floor_s,
-                .stall_s = next.stall_s,
-                .persist_s = std::max(next.persist_s, persist_s_.max()),
+double Cadence::given_interval_s() const {
+  return options_.given_s > 0 ? options_.given_s : static_cast<double>(options_.given_steps) * step_s_;
+}
+
+void Cadence::choose(CadencePlan& plan) const {
+  if (options_.given_s > 0 || options_.given_steps > 0) {
+    plan.interval_s = given_interval_s();
+    plan.bound_by = BoundBy::given;
+    return;
+  }
+  Choice choice{.exact_s = plan.exact_s * shortened_,
+                .floor_s = plan.floor_s,
+                .stall_s = plan.stall_s,
+                .persist_s = std::max(plan.persist_s, persist_s_.max()),
                 .rpo_s = options_.rpo_s,
                 .min_s = options_.every_min_s,
                 .max_s = options_.every_max_s};
   choice.quiet_s = std::min(choice.quiet_s, shortest_life_s_ / 2);
+  // A prior that nobody gave and no failure confirmed is no reason to go without a save for hours.
+  const bool is_quiet = plan.failures == 0 && !options_.mtti_s;
   if (is_quiet && choice.exact_s > choice.quiet_s) choice.exact_s = kInfinity;
   if (std::isfinite(choice.exact_s)) choice.exact_s = std::min(choice.exact_s, shortest_life_s_ / 2);
   const auto chosen = choose_interval(choice);
   if (!chosen.ok()) {
-    next.broken_promise = chosen.error().what();
-    next.interval_s = std::max(choice.floor_s, options_.every_min_s);
-    next.bound_by = BoundBy::floor;
+    plan.broken_promise = chosen.error().what();
+    plan.interval_s = std::max(choice.floor_s, options_.every_min_s);
+    plan.bound_by = BoundBy::floor;
   } else {
-    next.interval_s = chosen.value().interval_s;
-    next.bound_by = chosen.value().bound_by;
+    plan.interval_s = chosen.value().interval_s;
+    plan.bound_by = chosen.value().bound_by;
   }
+}
 
-  const bool is_first = plan_.interval_s <= 0;
-  const bool is_near = std::abs(next.interval_s - plan_.interval_s) <= kHysteresis * plan_.interval_s;
+void Cadence::replan(double now_s) {
+  rate_.on_alive(std::max(now_s - alive_until_s_, 0.0) * options_.nodes / kSecondsInDay);
+  alive_until_s_ = now_s;
+  CadencePlan next = measured();
+  choose(next);
   // A floor or a promise is followed at once; only an optimum may lag.
-  if (!is_first && is_near && next.bound_by == BoundBy::optimum && plan_.bound_by == BoundBy::optimum)
+  const bool is_near = std::abs(next.interval_s - plan_.interval_s) <= kHysteresis * plan_.interval_s;
+  if (is_near && next.bound_by == BoundBy::optimum && plan_.bound_by == BoundBy::optimum)
     next.interval_s = plan_.interval_s;
-  else if (!is_near)
-    has_news_ = true;
   const double work_s = std::max(next.interval_s, 1e-9);
   next.efficiency = efficiency(work_s, {.stall_s = next.stall_s,
                                         .mtti_s = next.mtti_s,
                                         .recovery_s = next.recovery_s,
                                         .persist_s = next.persist_s});
   plan_ = std::move(next);
+  if (plan_.bound_by == BoundBy::given) return;
+  const bool is_far =
+      plan_.interval_s > kNews * said_.interval_s || plan_.interval_s * kNews < said_.interval_s;
+  const bool is_held = plan_.bound_by == BoundBy::floor && said_.bound_by != BoundBy::floor;
+  const bool is_broken = !plan_.broken_promise.empty() && said_.broken_promise.empty();
+  has_news_ = has_news_ || is_far || is_held || is_broken;
 }
 
 Cadence::Range Cadence::mtti_ci95_s() const {
@@ -184,6 +216,7 @@ std::uint64_t Cadence::next_save_step(std::uint64_t step, double now_s) const {
 }
 
 bool Cadence::take_news() {
+  said_ = plan_;
   return std::exchange(has_news_, false);
 }
 

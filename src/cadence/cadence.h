@@ -2,12 +2,15 @@
 // `every="auto"`: saves at the optimum of what a save costs and how often the run dies, both measured as it
 // goes.
 //
-// 1. start() with the history of earlier lives on the storage: failures that lost work, and the time between.
-// 2. should_save() after each completed step: two comparisons; it plans nothing.
+// 1. create() with the lives before this one: failures that lost work, and the time between; remember() with
+//    what their saves cost.
+// 2. start(), then should_save() after each completed step: two comparisons; it plans nothing.
 // 3. on_save(), on_cost() with each save: the plan is made anew. An interval changes only when the new one is
-// more
-//    than a tenth away (hysteresis): the optimum is so flat that a tenth costs less than a hundredth of the
-//    waste.
+//    more than a tenth away (hysteresis): the optimum is so flat that a tenth costs less than a hundredth of
+//    the waste.
+//
+// A run whose schedule is given (every N steps, every so long) is followed in the same way, so that the
+// optimum can be told beside it; then should_save() is not asked.
 //
 // Pure: time is passed in, in seconds of one monotonic clock. One rank decides; the others are told the step
 // that next_save_step() names.
@@ -31,9 +34,11 @@ struct CadenceOptions {
   double rpo_s = std::numeric_limits<double>::infinity();        ///< `rpo=`: never lose more
   double every_min_s = 0;                                        ///< `every_min=`
   double every_max_s = std::numeric_limits<double>::infinity();  ///< `every_max=`
-  std::uint64_t keep_every = 0;  ///< steps that are saved in any case; 0 = none
-  std::uint32_t in_flight = 1;   ///< saves that may persist at once
-  double recovery_s = 60;        ///< until one was measured
+  std::uint64_t keep_every = 0;   ///< steps that are saved in any case; 0 = none
+  std::uint32_t in_flight = 1;    ///< saves that may persist at once
+  double recovery_s = 60;         ///< until one was measured
+  double given_s = 0;             ///< above 0: the interval is given and only compared
+  std::uint64_t given_steps = 0;  ///< the same, in steps
 };
 
 /// One earlier life of the run, oldest first in a history.
@@ -75,11 +80,16 @@ class Cadence {
   /// number).
   static Result<Cadence> create(const CadenceOptions& options, std::span<const Life> history = {});
 
-  /// The life begins, or its restore ended, with `step` completed steps.
-  void start(std::uint64_t step, double now_s);
-  /// True when the state after `step` completed steps should be saved. At most 1 us.
-  bool should_save(std::uint64_t step, double now_s);
-  /// A save of any kind began, or one that was due was skipped because another was in flight.
+  /// Before start(): what saves and ways back of earlier lives took, oldest first.
+  void remember(std::span<const SaveCost> costs, std::span<const double> recoveries_s);
+  /// The life began at `began_s`, and its first step begins at `now_s` with `step` completed ones.
+  void start(std::uint64_t step, double began_s, double now_s);
+  /// A completed step; learns how long one takes.
+  void on_step(std::uint64_t step, double now_s);
+  /// True when the state after `step` completed steps should be saved. At most 1 us. Nothing falls due while
+  /// as many saves persist as may: the interval has its floor there, and nothing is skipped.
+  bool should_save(std::uint64_t step, double now_s, std::uint32_t persisting = 0);
+  /// A save of any kind held up the loop until `now_s`.
   void on_save(double now_s);
   /// A save is committed and this was its cost.
   void on_cost(const SaveCost& cost, double now_s);
@@ -87,6 +97,7 @@ class Cadence {
   void on_recovery(double seconds);
 
   const CadencePlan& plan() const { return plan_; }
+  double step_s() const { return step_s_; }  ///< how long a step takes without saves; 0 before the first
   /// mtti with 95 % of the belief between; {infinity, infinity} where no failures are expected.
   struct Range {
     double low_s, high_s;
@@ -95,12 +106,15 @@ class Cadence {
   /// The step at whose end the next save falls due at the present speed; for a group to agree on. At least
   /// step + 1.
   std::uint64_t next_save_step(std::uint64_t step, double now_s) const;
-  /// True once after the interval changed by more than a tenth: time to say so.
+  /// True once after the interval changed by half or more, met the floor or a promise broke: time to say so.
   bool take_news();
 
  private:
   Cadence(const CadenceOptions& options, const FailurePrior& prior) : options_(options), rate_(prior) {}
   void replan(double now_s);
+  CadencePlan measured() const;
+  void choose(CadencePlan& plan) const;
+  double given_interval_s() const;
   double mtti_s() const;
   double due_s() const;
 
@@ -111,12 +125,14 @@ class Cadence {
   RecentMean recovery_s_;
   CadencePlan plan_;
   double alive_until_s_ = 0;  ///< time of this life that the rate was told of
-  double last_s_ = 0;         ///< when a save last fell due
+  double last_s_ = 0;         ///< when the stretch of work since the last save began
   double seen_s_ = 0;         ///< the last boundary
   std::uint64_t seen_step_ = 0;
   double step_s_ = 0;     ///< smoothed; 0 before the second boundary
   double shortened_ = 1;  ///< factor for lives that ended before their second save
   double shortest_life_s_ = std::numeric_limits<double>::infinity();
+  std::uint32_t saves_ = 0;  ///< of this life
+  CadencePlan said_;         ///< the one that take_news() told of last
   bool has_news_ = false;
 };
 

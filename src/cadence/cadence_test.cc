@@ -20,7 +20,7 @@ Cadence make(const CadenceOptions& options, std::span<const Life> history = {}) 
 /// A run whose saves all cost the same, at work from time 0.
 Cadence measured(const CadenceOptions& options, const SaveCost& cost, int saves = 5) {
   Cadence cadence = make(options);
-  cadence.start(0, 0);
+  cadence.start(0, 0, 0);
   for (int i = 0; i < saves; ++i) cadence.on_cost(cost, 0);
   return cadence;
 }
@@ -35,7 +35,7 @@ TEST(Cadence, SavesAtTheOptimumOfWhatItMeasured) {
 TEST(Cadence, AsksForASaveOnceTheIntervalIsOver) {
   Cadence cadence = measured({.mtti_s = 14400}, {.stall_s = 2, .persist_s = 10});
   const double interval = cadence.plan().interval_s;
-  cadence.on_save(1000);
+  cadence.on_save(1002);
   EXPECT_FALSE(cadence.should_save(1, 1000 + 2 + interval - 0.1));
   EXPECT_TRUE(cadence.should_save(2, 1000 + 2 + interval + 0.1));
 }
@@ -58,9 +58,63 @@ TEST(Cadence, SavesNoFasterThanTheStorageAndSaysSo) {
   const Cadence cadence = measured({.mtti_s = 3600}, {.stall_s = 0.5, .persist_s = 300});
   EXPECT_EQ(cadence.plan().bound_by, BoundBy::floor);
   EXPECT_EQ(cadence.plan().interval_s, 299.5);
+  EXPECT_TRUE(Cadence(cadence).take_news());
   EXPECT_NE(explain_text(cadence.plan(), cadence.mtti_ci95_s()).find("the floor"), std::string::npos);
   const Cadence wide = measured({.mtti_s = 3600, .in_flight = 8}, {.stall_s = 0.5, .persist_s = 300});
   EXPECT_EQ(wide.plan().bound_by, BoundBy::optimum);
+}
+
+TEST(Cadence, WaitsWhileAsManySavesPersistAsMay) {
+  Cadence cadence = measured({.mtti_s = 3600}, {.stall_s = 0.5, .persist_s = 300});
+  cadence.on_save(1000);
+  EXPECT_FALSE(cadence.should_save(1, 1310, 1));
+  EXPECT_TRUE(cadence.should_save(2, 1311, 0)) << "nothing was skipped, so it is due at once";
+  Cadence wide = measured({.mtti_s = 3600, .in_flight = 2}, {.stall_s = 0.5, .persist_s = 300});
+  wide.on_save(1000);
+  EXPECT_TRUE(wide.should_save(1, 1310, 1));
+}
+
+TEST(Cadence, RemembersWhatEarlierLivesMeasured) {
+  Cadence cadence = make({.mtti_s = 14400});
+  const SaveCost costs[] = {{2, 10}, {2, 10}};
+  const double recoveries_s[] = {40, 50};
+  cadence.remember(costs, recoveries_s);
+  cadence.start(700, 0, 5);
+  EXPECT_EQ(cadence.plan().saves, 2u);
+  EXPECT_EQ(cadence.plan().recovery_s, 45);
+  EXPECT_NEAR(cadence.plan().interval_s, exact_interval_s(2, 14400), 3);
+  EXPECT_EQ(cadence.next_save_step(700, 5), 701u) << "the speed is this life's own";
+}
+
+TEST(Cadence, StaysShortAfterEarlyDeathsUntilThisLifeSavedTwice) {
+  const Life early[] = {{.seconds = 100, .saves = 1}};
+  Cadence cadence = make({.mtti_s = 14400}, early);
+  const SaveCost costs[] = {{2, 10}, {2, 10}, {2, 10}};
+  cadence.remember(costs, {});
+  cadence.start(0, 0, 0);
+  EXPECT_EQ(cadence.plan().interval_s, 50);
+  cadence.on_cost({2, 10}, 10);
+  EXPECT_EQ(cadence.plan().interval_s, 50);
+  cadence.on_cost({2, 10}, 60);
+  EXPECT_GT(cadence.plan().interval_s, 100);
+}
+
+TEST(Cadence, ComparesAGivenIntervalWithTheOptimum) {
+  Cadence cadence = make({.mtti_s = 14400, .given_steps = 50});
+  cadence.start(0, 0, 0);
+  cadence.on_step(1, 3);
+  cadence.on_cost({2, 10}, 5);
+  EXPECT_EQ(cadence.plan().bound_by, BoundBy::given);
+  EXPECT_EQ(cadence.plan().interval_s, 150);
+  EXPECT_NEAR(cadence.plan().exact_s, exact_interval_s(2, cadence.plan().mtti_s), 1e-9);
+  EXPECT_FALSE(cadence.take_news());
+  EXPECT_EQ(measured({.mtti_s = 14400, .given_s = 600}, {2, 10}).plan().interval_s, 600);
+}
+
+TEST(Cadence, CountsTheTimeBeforeTheFirstStepAsAlive) {
+  Cadence cadence = make({.mtti_s = kDay});
+  cadence.start(0, 1000, 1000 + kDay / 2);
+  EXPECT_EQ(cadence.plan().node_days, 0.5);
 }
 
 TEST(Cadence, KeepsItsBounds) {
@@ -92,7 +146,7 @@ TEST(Cadence, RefusesAPromiseThatTheStorageCannotKeep) {
 TEST(Cadence, ShortensAtOnceAfterALifeWithoutASecondSave) {
   const Life early[] = {{.seconds = 100, .saves = 1}, {.seconds = 80, .saves = 1}};
   Cadence cadence = make({.mtti_s = 14400}, early);
-  cadence.start(0, 0);
+  cadence.start(0, 0, 0);
   cadence.on_cost({.stall_s = 2, .persist_s = 5}, 0);
   EXPECT_LE(cadence.plan().interval_s, 40);
   cadence.on_cost({.stall_s = 2, .persist_s = 5}, 50);
@@ -144,6 +198,9 @@ TEST(Cadence, LeavesTheIntervalWhereATenthWouldChangeIt) {
   cadence.on_cost({.stall_s = 2.2, .persist_s = 10}, 0);
   EXPECT_EQ(cadence.plan().interval_s, interval);
   EXPECT_FALSE(cadence.take_news());
+  cadence.on_cost({.stall_s = 4, .persist_s = 10}, 0);
+  EXPECT_NE(cadence.plan().interval_s, interval);
+  EXPECT_FALSE(cadence.take_news()) << "followed, but too little to say";
   for (int i = 0; i < 3; ++i) cadence.on_cost({.stall_s = 20, .persist_s = 30}, 0);
   EXPECT_GT(cadence.plan().interval_s, 2 * interval);
   EXPECT_TRUE(cadence.take_news());

@@ -29,6 +29,12 @@ std::string_view name_of(BoundBy bound) noexcept {
   return "unknown";
 }
 
+std::optional<BoundBy> bound_from(std::string_view name) noexcept {
+  for (int i = 0; i <= static_cast<int>(BoundBy::every_max); ++i)
+    if (const auto bound = static_cast<BoundBy>(i); name_of(bound) == name) return bound;
+  return std::nullopt;
+}
+
 Result<Chosen> choose_interval(const Choice& in) {
   Chosen out{in.exact_s, BoundBy::optimum};
   if (!std::isfinite(in.exact_s)) out = {in.quiet_s, BoundBy::no_failures};

@@ -1,7 +1,9 @@
 #pragma once
 // From what would be best to what is done: the optimum, held by what the storage can follow and by what was
 // promised. The planner and a running job choose by this one rule.
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "base/result.h"
@@ -12,6 +14,7 @@ namespace unbroken {
 enum class BoundBy : std::uint8_t { optimum, floor, rpo, given, no_failures, every_min, every_max };
 /// "optimum", "no-failures".
 std::string_view name_of(BoundBy bound) noexcept;
+std::optional<BoundBy> bound_from(std::string_view name) noexcept;
 
 /// All in seconds. Intervals are work between saves, without the stall.
 struct Choice {

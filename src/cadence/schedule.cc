@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -34,30 +33,15 @@ Result<Schedule> Schedule::parse(std::string_view text) {
 }
 
 bool Schedule::is_due(std::uint64_t step, double now_s) const {
-  if (kind_ == Kind::steps) return step % steps_ == 0;
-  return now_s - last_s_ >= interval_s_;
-}
-
-void Schedule::on_cost(double exposed_s, double durable_s) {
-  if (kind_ != Kind::automatic) return;
-  exposed_s_.add(std::max(exposed_s, 0.0));
-  durable_s_.add(std::max(durable_s, 0.0));
-  // Twice the time to durable leaves the storage half of its time, so that saves never queue up.
-  interval_s_ = std::min(std::max(exposed_s_.value() / kShare, 2 * durable_s_.value()), kLongest_s);
-}
-
-std::string Schedule::text() const {
   switch (kind_) {
     case Kind::steps:
-      return fmt::format("every {} step{}", steps_, steps_ == 1 ? "" : "s");
+      return step % steps_ == 0;
     case Kind::duration:
-      return fmt::format("every {}", format_duration(interval_s_));
+      return now_s - last_s_ >= interval_s_;
     case Kind::automatic:
       break;
   }
-  if (exposed_s_.count() == 0) return fmt::format("auto: at least every {}", format_duration(kLongest_s));
-  return fmt::format("auto: every {} (a save costs {})", format_duration(interval_s_),
-                     format_duration(exposed_s_.value()));
+  return false;
 }
 
 }  // namespace unbroken

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/account.h"
 #include "engine/driver.h"
 #include "format/keys.h"
 #include "journal/hint.h"
@@ -19,19 +20,12 @@ constexpr Duration kJobLimit = std::chrono::minutes(30);
 constexpr std::size_t kMetricsBytesMax = std::size_t{4} << 20;
 }  // namespace
 
-Background::Background(const Seams& seams, Opened opened, std::map<std::string, std::string> provenance,
-                       std::shared_ptr<Status> status)
-    : seams_(seams),
-      opened_(std::move(opened)),
-      provenance_(std::move(provenance)),
-      status_(std::move(status)),
-      history_(opened_.history) {}
+Background::Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status)
+    : seams_(seams), opened_(std::move(opened)), status_(std::move(status)), history_(opened_.history) {}
 
 std::shared_ptr<Background> Background::start(const Seams& seams, Opened opened,
-                                              std::map<std::string, std::string> provenance,
                                               std::shared_ptr<Status> status) {
-  auto background = std::shared_ptr<Background>(
-      new Background(seams, std::move(opened), std::move(provenance), std::move(status)));
+  auto background = std::shared_ptr<Background>(new Background(seams, std::move(opened), std::move(status)));
   background->status_->set_newest(background->opened_.resume);
   background->post(Lane::strand, [](Background& me) { me.collect(); });  // debris of earlier lives
   return background;
@@ -88,8 +82,7 @@ std::shared_ptr<Saving> Background::saving_of(std::uint64_t step) const {
   return is_given_up ? nullptr : it->second;
 }
 
-void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot,
-                        std::map<std::string, double> metrics, double exposed_s) {
+void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveFacts facts) {
   {
     const std::lock_guard lock(mutex_);
     savings_[saving->step()] = saving;
@@ -97,20 +90,19 @@ void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot,
   saves_in_flight_.fetch_add(1);
   const Instant began = seams_.clock.now();
   auto content = std::make_shared<Snapshot>(std::move(snapshot));
-  const bool is_taken =
-      post_for(saving, Lane::strand,
-               [saving, content, metrics = std::move(metrics), exposed_s, began](Background& me) mutable {
-                 struct Landed {
-                   Background& me;
-                   ~Landed() { me.saves_in_flight_.fetch_sub(1); }
-                 } landed{me};
-                 me.commit_on_strand(saving, std::move(*content), std::move(metrics), exposed_s, began);
-               });
+  const bool is_taken = post_for(saving, Lane::strand,
+                                 [saving, content, facts = std::move(facts), began](Background& me) mutable {
+                                   struct Landed {
+                                     Background& me;
+                                     ~Landed() { me.saves_in_flight_.fetch_sub(1); }
+                                   } landed{me};
+                                   me.commit_on_strand(saving, std::move(*content), std::move(facts), began);
+                                 });
   if (!is_taken) saves_in_flight_.fetch_sub(1);
 }
 
-void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot,
-                                  std::map<std::string, double> metrics, double exposed_s, Instant began) {
+void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot, SaveFacts facts,
+                                  Instant began) {
   if (auto fence = status_->fence()) return saving->fail(std::move(*fence));
   const SaveTicket ticket{.save = saving->id(),
                           .open = opened_.open,
@@ -123,8 +115,8 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
                       .image = std::move(snapshot.image),
                       .chunks = std::move(snapshot.chunks),
                       .state_bytes = snapshot.state_bytes,
-                      .provenance = provenance_,
-                      .metrics = std::move(metrics)};
+                      .provenance = std::move(facts.provenance),
+                      .metrics = std::move(facts.metrics)};
   CommitSave machine(ticket, std::move(content), history_);
   auto committed = [&]() -> Result<CommitSave::Committed> {
     try {
@@ -142,10 +134,13 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
   if (checkpoint == nullptr)
     return fail_save(saving, committed.ok() ? Error(Code::stopped, "a later step was committed first")
                                             : std::move(committed).error());
-  status_->saved(saving->id(), exposed_s, seconds_of(seams_.clock.now() - began));
+  status_->saved(saving->id(), {.exposed_s = facts.exposed_s,
+                                .durable_s = seconds_of(seams_.clock.now() - began),
+                                .bytes = checkpoint->commit.state_bytes});
   const Commit commit = checkpoint->commit;
   saving->reach(Saving::Stage::durable);
-  post_for(saving, Lane::io, [saving, commit](Background& me) { me.read_back(saving, commit); });
+  post_for(saving, Lane::io,
+           [saving, commit, began](Background& me) { me.read_back(saving, commit, began); });
 }
 
 void Background::settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
@@ -181,18 +176,18 @@ Result<bool> Background::append(Decide decide) {
   return appended.record.has_value();
 }
 
-void Background::read_back(const std::shared_ptr<Saving>& saving, const Commit& commit) {
+void Background::read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began) {
   auto found = run(seams_, ReadSave(commit, ReadSave::Depth::everything), by());
   const bool is_damaged = found.ok() && !found.value().damage.empty();
   if (is_damaged)
     found = run(seams_, ReadSave(commit, ReadSave::Depth::everything), by());  // evidence is read twice
   auto verdict = std::make_shared<Result<ReadSave::Found>>(std::move(found));
-  post_for(saving, Lane::strand, [saving, commit, verdict](Background& me) {
-    me.on_read_back(saving, commit, std::move(*verdict));
+  post_for(saving, Lane::strand, [saving, commit, began, verdict](Background& me) {
+    me.on_read_back(saving, commit, began, std::move(*verdict));
   });
 }
 
-void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,
+void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began,
                               Result<ReadSave::Found> found) {
   if (!found.ok()) {
     status_->worry(
@@ -206,7 +201,7 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
       note_fence(verified.error());
       return saving->fail(std::move(verified).error());
     }
-    status_->verified(commit.save);
+    status_->verified(commit.save, seconds_of(seams_.clock.now() - began));
     saving->reach(Saving::Stage::verified);
     return collect();
   }
@@ -272,12 +267,34 @@ void Background::flush_metrics() {
   }
 }
 
+void Background::keep_account(std::string text) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_posted = !std::exchange(account_, std::move(text)).empty();
+    if (is_posted) return;
+  }
+  if (post(Lane::io, [](Background& me) { me.flush_account(); })) return;
+  const std::lock_guard lock(mutex_);
+  account_.clear();  // with the next one
+}
+
+void Background::flush_account() {
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    text.swap(account_);
+  }
+  // Advisory: without it a later life knows less of this one.
+  static_cast<void>(seams_.store.advise(account_key(opened_.attempt), as_bytes(text), by()).ok());
+}
+
 Result<> Background::drain(const Deadline& deadline) {
   return seams_.executor.wait([this] { return is_idle(); }, deadline);
 }
 
-void Background::say_closed() {
+void Background::say_closed(const std::string& account) {
   if (status_->fence() || history_.next_slot() == 0) return;
+  static_cast<void>(seams_.store.advise(account_key(opened_.attempt), as_bytes(account), by()).ok());
   const Hint hint{history_.genesis()->run, history_.next_slot() - 1, history_.head(), opened_.open.slot};
   // Advisory: without it the next start looks whether this process is alive.
   static_cast<void>(seams_.store.advise(kHintKey, as_bytes(encode_hint(hint)), by()).ok());

@@ -18,17 +18,20 @@
 
 namespace unbroken {
 
+/// What is said of a save beside its state.
+struct SaveFacts {
+  std::map<std::string, double> metrics;
+  std::map<std::string, std::string> provenance;
+  double exposed_s = 0;  ///< what the trainer waited for it
+};
+
 /// Threads: the public methods belong to the trainer; the rest to the strand.
 class Background : public std::enable_shared_from_this<Background> {
  public:
-  static std::shared_ptr<Background> start(const Seams& seams, Opened opened,
-                                           std::map<std::string, std::string> provenance,
-                                           std::shared_ptr<Status> status);
+  static std::shared_ptr<Background> start(const Seams& seams, Opened opened, std::shared_ptr<Status> status);
 
-  /// Takes a sealed snapshot over. Bounded by the arena: one per slot. `exposed_s` is what the trainer waited
-  /// for it.
-  void commit(std::shared_ptr<Saving> saving, Snapshot snapshot, std::map<std::string, double> metrics,
-              double exposed_s);
+  /// Takes a sealed snapshot over. Bounded by the arena: one per slot.
+  void commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveFacts facts);
   /// The save of this step that is committed, or on its way; null where there is none.
   std::shared_ptr<Saving> saving_of(std::uint64_t step) const;
   /// The name that a new save of this step gets.
@@ -37,18 +40,19 @@ class Background : public std::enable_shared_from_this<Background> {
   bool is_idle() const { return jobs_.load() == 0; }
   /// Adds a line to this attempt's metrics, some time soon.
   void add_metrics(const std::string& line);
+  /// Replaces this attempt's account, some time soon.
+  void keep_account(std::string text);
   /// Everything that was asked for is over. Errors: late.
   Result<> drain(const Deadline& by);
-  /// After drain(): says in the hint that this attempt ended in an orderly way.
-  void say_closed();
+  /// After drain(): says in the hint and in the account that this attempt ended in an orderly way.
+  void say_closed(const std::string& account);
   /// Gives up what is not begun; running jobs end at their next storage call.
   void stop() { stop_.request_stop(); }
 
   const Opened& opened() const { return opened_; }
 
  private:
-  Background(const Seams& seams, Opened opened, std::map<std::string, std::string> provenance,
-             std::shared_ptr<Status> status);
+  Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status);
   /// Runs `job` on a lane and counts it for drain(). False: the executor took nothing.
   bool post(Lane lane, std::function<void(Background&)> job);
   /// The same for a job of one save, which is failed where the job throws or is not taken: nobody waits for
@@ -56,25 +60,25 @@ class Background : public std::enable_shared_from_this<Background> {
   bool post_for(const std::shared_ptr<Saving>& saving, Lane lane, std::function<void(Background&)> job);
   Deadline by() const;
 
-  void commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot,
-                        std::map<std::string, double> metrics, double exposed_s, Instant began);
+  void commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot, SaveFacts facts,
+                        Instant began);
   /// After a commit that ended in an error: settles in the journal whether the save is there, and gives the
   /// space of one that is not back.
   void settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
                      const Error& error);
   void fail_save(const std::shared_ptr<Saving>& saving, Error error);
-  void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit);
-  void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,
+  void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began);
+  void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began,
                     Result<ReadSave::Found> found);
   void collect();
   void flush_metrics();
+  void flush_account();
   /// Appends a record decided by `decide`; keeps the fold. Errors as Append.
   Result<bool> append(Decide decide);
   void note_fence(const Error& error);
 
   const Seams seams_;
   const Opened opened_;
-  const std::map<std::string, std::string> provenance_;
   const std::shared_ptr<Status> status_;
   std::stop_source stop_;
   std::atomic<std::size_t> jobs_{0}, saves_in_flight_{0};
@@ -87,6 +91,7 @@ class Background : public std::enable_shared_from_this<Background> {
   std::map<std::uint64_t, std::uint32_t> next_try_;           // by step
   std::string metrics_;                                       // lines not yet handed to the store
   bool is_flush_posted_ = false;
+  std::string account_;  // the newest, not yet handed to the store; empty where it was
 };
 
 }  // namespace unbroken

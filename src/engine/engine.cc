@@ -34,16 +34,30 @@ Engine::~Engine() {
 
 Result<> Engine::restore(Loader& loader, const Deadline& by) {
   UNBROKEN_CHECK(!background_);
+  const Instant began = seams_.clock.now();
   UNBROKEN_TRY(Opened opened, open_run(seams_, options_.open, loader, by));
-  background_ = Background::start(seams_, std::move(opened), options_.provenance, status_);
-  options_.schedule.start(seconds_of(seams_.clock.now().since_boot));
+  UNBROKEN_TRY(pace_, Pace::begin(options_.pace, seams_, opened, began, by));
+  background_ = Background::start(seams_, std::move(opened), status_);
+  if (auto line = pace_->take_line()) status_->tell(std::move(*line));
   return Done{};
+}
+
+void Engine::follow_costs(Instant now) {
+  for (const Status::Cost& cost : status_->take_costs())
+    pace_->on_cost({cost.exposed_s, cost.durable_s}, now);
+  if (auto line = pace_->take_line()) status_->tell(std::move(*line));
+  status_->promise_breaks(pace_->plan().broken_promise);
 }
 
 Result<> Engine::boundary(std::uint64_t step, const Metrics& metrics) {
   UNBROKEN_CHECK(is_open());
   UNBROKEN_POINT("step.boundary");
   if (is_closed_) return closed();
+  const Instant now = seams_.clock.now();
+  pace_->on_step(step, now);
+  follow_costs(now);
+  if (pace_->is_account_due(now) && !status_->fence())
+    background_->keep_account(pace_->account(now, seams_.clock.wall_unix_ms(), false));
   Json line = Json::object();
   for (const auto& [name, value] : metrics) line[name] = json_number(value);
   line["step"] = step;  // ours, whatever a metric is called
@@ -57,22 +71,22 @@ Result<> Engine::boundary(std::uint64_t step, const Metrics& metrics) {
 }
 
 bool Engine::is_due(std::uint64_t step) {
-  const double now = seconds_of(seams_.clock.now().since_boot);
-  if (const auto cost = status_->take_cost()) options_.schedule.on_cost(cost->exposed_s, cost->durable_s);
-  if (!options_.schedule.is_due(step, now)) return false;
-  if (!background_->is_saving()) return true;
-  options_.schedule.on_save(now);
-  status_->save_skipped();
-  return false;
+  const Instant now = seams_.clock.now();
+  const Pace::Verdict verdict = pace_->decide(step, now, background_->is_saving());
+  decided_s_ += seconds_of(seams_.clock.now() - now);
+  decisions_ += 1;
+  if (verdict == Pace::Verdict::skipped) status_->save_skipped();
+  return verdict == Pace::Verdict::yes;
 }
 
 Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView& state,
                                              const Metrics& metrics, const Deadline& by) {
   UNBROKEN_CHECK(is_open());
+  const std::optional<Instant> stalled_since = std::exchange(stalled_since_, std::nullopt);
   if (is_closed_) return closed();
   if (auto fence = status_->fence()) return std::move(*fence);
   if (auto earlier = background_->saving_of(step)) return earlier;
-  const Instant began = seams_.clock.now();
+  const Instant began = stalled_since.value_or(seams_.clock.now());
   UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
   UNBROKEN_POINT("save.before_snapshot");
   auto taken = take_snapshot(state, *arena_, seams_.executor);
@@ -86,8 +100,11 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView
   const auto saving = std::make_shared<Saving>(background_->next_id(step), seams_.executor);
   saving->reach(Saving::Stage::staged);
   const Instant now = seams_.clock.now();
-  options_.schedule.on_save(seconds_of(now.since_boot));
-  background_->commit(saving, std::move(snapshot), {metrics.begin(), metrics.end()}, seconds_of(now - began));
+  pace_->on_save(now);
+  background_->commit(saving, std::move(snapshot),
+                      {.metrics = {metrics.begin(), metrics.end()},
+                       .provenance = options_.provenance,
+                       .exposed_s = seconds_of(now - began)});
   return saving;
 }
 
@@ -107,6 +124,17 @@ Result<> Engine::tap(std::uint64_t step, const Metrics& metrics, std::span<const
   return options_.tap(line);
 }
 
+EngineStats Engine::stats() const {
+  EngineStats out;
+  out.saves = status_->saves();
+  out.arena_bytes = arena_->bytes();
+  if (!pace_) return out;
+  out.step_s = pace_->step_s();
+  out.interval_s = pace_->plan().interval_s;
+  out.decide_ns = decisions_ > 0 ? 1e9 * decided_s_ / static_cast<double>(decisions_) : 0;
+  return out;
+}
+
 Result<> Engine::drain(const Deadline& by) {
   return background_ ? background_->drain(by) : Result<>(Done{});
 }
@@ -114,7 +142,9 @@ Result<> Engine::drain(const Deadline& by) {
 Result<> Engine::close(const Deadline& by) {
   if (!background_ || is_closed_) return Done{};
   UNBROKEN_DO(background_->drain(by));
-  background_->say_closed();
+  const Instant now = seams_.clock.now();
+  follow_costs(now);
+  background_->say_closed(pace_->account(now, seams_.clock.wall_unix_ms(), true));
   is_closed_ = true;
   if (auto fence = status_->fence()) return std::move(*fence);
   return Done{};

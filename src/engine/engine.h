@@ -4,14 +4,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cadence/schedule.h"
 #include "engine/background.h"
 #include "engine/opening.h"
+#include "engine/pace.h"
 #include "engine/saving.h"
 #include "engine/status.h"
 #include "snapshot/arena.h"
@@ -21,7 +22,7 @@ namespace unbroken {
 
 struct EngineOptions {
   OpenOptions open;
-  Schedule schedule = Schedule::automatic();
+  PaceOptions pace;
   bool raises_on_save_error = false;
   std::map<std::string, std::string> provenance;
   /// Receives one line per completed step while a drill watches; empty else.
@@ -31,6 +32,14 @@ struct EngineOptions {
 using Metrics = std::vector<std::pair<std::string, double>>;
 /// State that is not a tensor: name and canonical JSON.
 using TapValues = std::vector<std::pair<std::string, std::string>>;
+
+struct EngineStats {
+  Status::Saves saves;
+  std::uint64_t arena_bytes = 0;
+  double step_s = 0;      ///< without saves, smoothed
+  double interval_s = 0;  ///< work between two saves, as planned
+  double decide_ns = 0;   ///< mean cost of one decision
+};
 
 /// Threads: one, the trainer's.
 class Engine {
@@ -48,9 +57,12 @@ class Engine {
   /// A completed step. Errors: fenced (a newer attempt owns the run); the failure of an earlier save where
   /// those are to be raised; bad_argument (closed; a metric whose name is no text).
   Result<> boundary(std::uint64_t step, const Metrics& metrics);
-  /// Should the state after `step` be saved? One that falls due while another is in flight is skipped and
-  /// counted.
+  /// Should the state after `step` be saved? One that falls due by a given schedule while another is in
+  /// flight is skipped and counted.
   bool is_due(std::uint64_t step);
+  /// The loop waits from here on, for a save that follows: what the caller gathers for it is part of its
+  /// cost.
+  void begin_save() { stalled_since_ = seams_.clock.now(); }
   /// Takes a snapshot (the live state may change once this returns) and hands it to the background. A step
   /// that this attempt saved already gives that save again. Waits where every snapshot slot is in use.
   /// Errors: fenced, bad_argument (closed; a view that cannot be read), unavailable (no memory), late,
@@ -58,6 +70,8 @@ class Engine {
   Result<std::shared_ptr<Saving>> save(std::uint64_t step, const StateView& state, const Metrics& metrics,
                                        const Deadline& by);
 
+  /// Adds to the provenance of the saves from here on.
+  void describe(const std::string& key, std::string value) { options_.provenance[key] = std::move(value); }
   bool has_tap() const { return static_cast<bool>(options_.tap); }
   /// The whole state after a step, for a drill: metrics by bits, every tensor by digest, the rest as text.
   Result<> tap(std::uint64_t step, const Metrics& metrics, std::span<const TensorView> tensors,
@@ -68,6 +82,7 @@ class Engine {
   /// Errors: late (it is still open); fenced (it is closed; saves since then are lost).
   Result<> close(const Deadline& by);
 
+  EngineStats stats() const;
   const Status& status() const { return *status_; }
   Status& status() { return *status_; }
   Executor& executor() const { return seams_.executor; }
@@ -78,6 +93,12 @@ class Engine {
   std::shared_ptr<Status> status_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Background> background_;
+  void follow_costs(Instant now);
+
+  std::optional<Pace> pace_;  ///< from restore() on
+  std::optional<Instant> stalled_since_;
+  double decided_s_ = 0;
+  std::uint64_t decisions_ = 0;
   bool is_closed_ = false;
 };
 

@@ -8,18 +8,26 @@ namespace unbroken {
 
 namespace {
 constexpr std::size_t kMessagesMax = 100;
-}
+constexpr std::size_t kCostsMax = 16;
+}  // namespace
 
-void Status::saved(const SaveId& save, double exposed_s, double durable_s) {
+void Status::saved(const SaveId& save, const Cost& cost) {
   const std::lock_guard lock(mutex_);
   newest_ = save;
   last_failure_.reset();
-  cost_ = Cost{exposed_s, durable_s};
+  if (costs_.size() == kCostsMax) costs_.erase(costs_.begin());
+  costs_.push_back(cost);
+  saves_.committed += 1;
+  saves_.exposed_s += cost.exposed_s;
+  saves_.last = save;
+  saves_.last_cost = cost;
+  saves_.last_verified_s.reset();
 }
 
-void Status::verified(const SaveId&) {
+void Status::verified(const SaveId& save, double since_s) {
   const std::lock_guard lock(mutex_);
   worry_.reset();
+  if (saves_.last == save) saves_.last_verified_s = since_s;
 }
 
 void Status::save_failed(const SaveId& save, const Error& error) {
@@ -37,15 +45,29 @@ void Status::save_skipped() {
   ++saves_skipped_;
 }
 
-void Status::warn(std::string text) {
+void Status::tell(std::string text) {
   const std::lock_guard lock(mutex_);
-  if (messages_.size() < kMessagesMax) messages_.push_back("warning: " + text);
+  if (messages_.size() < kMessagesMax) messages_.push_back(std::move(text));
+}
+
+void Status::warn(std::string text) {
+  tell("warning: " + text);
 }
 
 void Status::worry(std::string text) {
   warn(text);
   const std::lock_guard lock(mutex_);
   worry_ = std::move(text);
+}
+
+void Status::promise_breaks(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_news = broken_promise_.empty() && !why.empty();
+    broken_promise_ = why;
+    if (!is_news) return;
+  }
+  warn(why);
 }
 
 void Status::fenced(Error error) {
@@ -68,6 +90,10 @@ Health Status::health() const {
   Health health;
   health.saves_failed = saves_failed_;
   health.saves_skipped = saves_skipped_;
+  if (!broken_promise_.empty()) {
+    health.state = Health::State::yellow;
+    health.why.push_back(broken_promise_);
+  }
   if (worry_) {
     health.state = Health::State::yellow;
     health.why.push_back(*worry_);
@@ -98,9 +124,17 @@ std::vector<std::string> Status::take_messages() {
   return std::exchange(messages_, {});
 }
 
-std::optional<Status::Cost> Status::take_cost() {
+std::vector<Status::Cost> Status::take_costs() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(cost_, std::nullopt);
+  return std::exchange(costs_, {});
+}
+
+Status::Saves Status::saves() const {
+  const std::lock_guard lock(mutex_);
+  Saves out = saves_;
+  out.failed = saves_failed_;
+  out.skipped = saves_skipped_;
+  return out;
 }
 
 }  // namespace unbroken

@@ -22,13 +22,23 @@ struct Health {
 /// Threads: any.
 class Status {
  public:
-  void saved(const SaveId& save, double exposed_s, double durable_s);
-  void verified(const SaveId& save);
+  /// What a committed save cost. `exposed_s`: the loop waited; `durable_s`: from then until it was durable.
+  struct Cost {
+    double exposed_s = 0, durable_s = 0;
+    std::uint64_t bytes = 0;
+  };
+  void saved(const SaveId& save, const Cost& cost);
+  /// `since_s`: since the loop went on.
+  void verified(const SaveId& save, double since_s);
   void save_failed(const SaveId& save, const Error& error);
   void save_skipped();
+  /// A line for a person.
+  void tell(std::string text);
   void warn(std::string text);
   /// Turns health yellow until a later save is verified.
   void worry(std::string text);
+  /// Why `rpo=` cannot be kept, empty while it can: health is yellow while it cannot.
+  void promise_breaks(const std::string& why);
   void fenced(Error error);
 
   std::optional<SaveId> newest() const;
@@ -39,20 +49,28 @@ class Status {
   std::optional<Error> take_failure();
   /// Lines to show a person, each once.
   std::vector<std::string> take_messages();
-  /// What the last finished save cost, once.
-  struct Cost {
-    double exposed_s, durable_s;
+  /// What the saves that were committed since the last call cost, oldest first.
+  std::vector<Cost> take_costs();
+  /// The saves of this life so far.
+  struct Saves {
+    std::uint64_t committed = 0, failed = 0, skipped = 0;
+    double exposed_s = 0;  ///< of all together
+    std::optional<SaveId> last;
+    Cost last_cost;
+    std::optional<double> last_verified_s;  ///< none: not read back yet
   };
-  std::optional<Cost> take_cost();
+  Saves saves() const;
 
  private:
   mutable std::mutex mutex_;
   std::optional<SaveId> newest_;
   std::uint64_t saves_failed_ = 0, saves_skipped_ = 0;
   std::optional<std::string> last_failure_, worry_;
+  std::string broken_promise_;
   std::optional<Error> unreported_, fence_;
   std::vector<std::string> messages_;
-  std::optional<Cost> cost_;
+  std::vector<Cost> costs_;
+  Saves saves_;
 };
 
 }  // namespace unbroken

@@ -21,15 +21,15 @@ TEST(Status, IsGreenUntilSomethingHappens) {
 
 TEST(Status, IsRedFromAFailedSaveToTheNextGoodOne) {
   Status status;
-  status.saved({1, 1, 0}, 0.1, 0.2);
+  status.saved({1, 1, 0}, {0.1, 0.2});
   status.save_failed({2, 1, 0}, Error(Code::no_space, "no space left"));
   EXPECT_EQ(status.health().state, State::red);
   EXPECT_THAT(status.health().why, ElementsAre("save 2.a1 failed: no space left"));
   EXPECT_EQ(status.health().saves_failed, 1u);
   EXPECT_EQ(status.newest()->name(), "1.a1");
-  status.verified({1, 1, 0});
+  status.verified({1, 1, 0}, 1);
   EXPECT_EQ(status.health().state, State::red) << "an older one that is whole changes nothing";
-  status.saved({3, 1, 0}, 0.1, 0.2);
+  status.saved({3, 1, 0}, {0.1, 0.2});
   EXPECT_EQ(status.health().state, State::green);
   EXPECT_EQ(status.health().saves_failed, 1u) << "counted for good";
 }
@@ -38,9 +38,9 @@ TEST(Status, IsYellowFromAWorryToTheNextSaveThatWasReadBack) {
   Status status;
   status.worry("old checkpoints could not be removed");
   EXPECT_EQ(status.health().state, State::yellow);
-  status.saved({1, 1, 0}, 0, 0);
+  status.saved({1, 1, 0}, {0, 0});
   EXPECT_EQ(status.health().state, State::yellow);
-  status.verified({1, 1, 0});
+  status.verified({1, 1, 0}, 1);
   EXPECT_EQ(status.health().state, State::green);
 }
 
@@ -48,8 +48,8 @@ TEST(Status, IsRedForGoodOnceFenced) {
   Status status;
   status.fenced(Error(Code::fenced, "attempt 2 took over"));
   status.fenced(Error(Code::fenced, "attempt 3 took over"));
-  status.saved({1, 1, 0}, 0, 0);
-  status.verified({1, 1, 0});
+  status.saved({1, 1, 0}, {0, 0});
+  status.verified({1, 1, 0}, 1);
   EXPECT_EQ(status.health().state, State::red);
   EXPECT_EQ(status.fence()->what(), "attempt 2 took over") << "the first one counts";
 }
@@ -72,7 +72,7 @@ TEST(Status, TellsAFailureOnceAndWhatStands) {
   EXPECT_EQ(failure->code(), Code::unavailable);
   EXPECT_EQ(failure->what(), "save 1.a1: EIO");
   EXPECT_FALSE(status.take_failure());
-  status.saved({2, 1, 0}, 0, 0);
+  status.saved({2, 1, 0}, {0, 0});
   status.save_failed({3, 1, 0}, Error(Code::unavailable, "EIO"));
   EXPECT_THAT(status.take_messages(), ElementsAre(HasSubstr("2.a1 stands; training goes on")));
 }
@@ -83,15 +83,49 @@ TEST(Status, KeepsABoundedNumberOfMessages) {
   EXPECT_LE(status.take_messages().size(), 100u);
 }
 
-TEST(Status, TellsTheCostOfASaveOnce) {
+TEST(Status, TellsTheCostOfEachSaveOnce) {
   Status status;
-  EXPECT_FALSE(status.take_cost());
-  status.saved({1, 1, 0}, 0.25, 2.0);
-  const auto cost = status.take_cost();
-  ASSERT_TRUE(cost);
-  EXPECT_EQ(cost->exposed_s, 0.25);
-  EXPECT_EQ(cost->durable_s, 2.0);
-  EXPECT_FALSE(status.take_cost());
+  EXPECT_THAT(status.take_costs(), IsEmpty());
+  status.saved({1, 1, 0}, {0.25, 2.0, 10});
+  status.saved({2, 1, 0}, {0.5, 3.0, 10});
+  const auto costs = status.take_costs();
+  ASSERT_THAT(costs, SizeIs(2));
+  EXPECT_EQ(costs[0].exposed_s, 0.25);
+  EXPECT_EQ(costs[1].durable_s, 3.0);
+  EXPECT_THAT(status.take_costs(), IsEmpty());
+  for (std::uint64_t step = 3; step < 1000; ++step) status.saved({step, 1, 0}, {0.5, 3.0, 10});
+  EXPECT_LE(status.take_costs().size(), 16u) << "of a run that never asks";
+}
+
+TEST(Status, IsYellowWhileAPromiseCannotBeKept) {
+  Status status;
+  status.promise_breaks("rpo: 1m 0s cannot be kept");
+  status.promise_breaks("rpo: 1m 0s cannot be kept, still");
+  status.saved({1, 1, 0}, {});
+  status.verified({1, 1, 0}, 1);
+  EXPECT_EQ(status.health().state, State::yellow);
+  EXPECT_THAT(status.take_messages(), ElementsAre("warning: rpo: 1m 0s cannot be kept")) << "said once";
+  status.promise_breaks("");
+  EXPECT_EQ(status.health().state, State::green);
+}
+
+TEST(Status, SumsUpTheSavesOfALife) {
+  Status status;
+  status.saved({1, 1, 0}, {0.25, 2.0, 10});
+  status.verified({1, 1, 0}, 4);
+  EXPECT_EQ(status.saves().last_verified_s, 4);
+  status.saved({2, 1, 0}, {0.5, 3.0, 20});
+  status.verified({1, 1, 0}, 9);
+  status.save_skipped();
+  status.save_failed({3, 1, 0}, Error(Code::no_space, "no space left"));
+  const Status::Saves saves = status.saves();
+  EXPECT_EQ(saves.committed, 2u);
+  EXPECT_EQ(saves.failed, 1u);
+  EXPECT_EQ(saves.skipped, 1u);
+  EXPECT_EQ(saves.exposed_s, 0.75);
+  EXPECT_EQ(saves.last->step, 2u);
+  EXPECT_EQ(saves.last_cost.bytes, 20u);
+  EXPECT_EQ(saves.last_verified_s, std::nullopt) << "the one that was read back is older";
 }
 
 }  // namespace

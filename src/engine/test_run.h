@@ -78,7 +78,7 @@ class TestExecutor final : public Executor {
 
 inline EngineOptions test_options() {
   EngineOptions options;
-  options.schedule = Schedule::every_steps(1).value();
+  options.pace.schedule = Schedule::every_steps(1).value();
   options.open.policy = {.keep_last = 5, .verified_min = 2};
   options.open.probe = [](const Deadline&) -> Result<> { return Done{}; };
   return options;

@@ -1,15 +1,52 @@
 #include "session/settings.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
 #include "restore/choose.h"
 
 namespace unbroken {
 
+namespace {
+
+/// Errors: bad_argument, naming the option.
+Result<> read_duration(std::string_view name, const std::string& text, double& out) {
+  if (text.empty()) return Done{};
+  UNBROKEN_TRY(out, parse_duration_s(text, name));
+  return Done{};
+}
+
+Result<PaceOptions> pace_options(const Process& process, const RunOptions& options) {
+  PaceOptions out;
+  UNBROKEN_TRY(out.schedule, Schedule::parse(options.every));
+  const bool is_automatic = out.schedule.kind() == Schedule::Kind::automatic;
+  for (const auto& [name, text] : {std::pair("rpo", &options.rpo), std::pair("every_min", &options.every_min),
+                                   std::pair("every_max", &options.every_max)})
+    if (!text->empty() && !is_automatic)
+      return Error(Code::bad_argument,
+                   fmt::format("{}: belongs to every=\"auto\", and every is \"{}\"", name, options.every));
+  const auto told = process.env("UNBROKEN_MTTI");
+  const bool is_told = told && !told->empty();
+  double mtti_s = 0;
+  UNBROKEN_DO(read_duration(is_told ? "UNBROKEN_MTTI" : "mtti", is_told ? *told : options.mtti, mtti_s));
+  if (is_told || !options.mtti.empty()) out.cadence.mtti_s = mtti_s;
+  UNBROKEN_DO(read_duration("rpo", options.rpo, out.cadence.rpo_s));
+  UNBROKEN_DO(read_duration("every_min", options.every_min, out.cadence.every_min_s));
+  UNBROKEN_DO(read_duration("every_max", options.every_max, out.cadence.every_max_s));
+  UNBROKEN_DO(Cadence::create(out.cadence));  // what contradicts itself is refused before anything is opened
+  return out;
+}
+
+}  // namespace
+
 Result<EngineOptions> engine_options(Runtime& runtime, const RunOptions& options) {
   if (options.keep_last == 0) return Error(Code::bad_argument, "keep_last: at least 1 checkpoint");
   EngineOptions out;
-  UNBROKEN_TRY(out.schedule, Schedule::parse(options.every));
+  UNBROKEN_TRY(out.pace, pace_options(runtime.seams().process, options));
   UNBROKEN_TRY(out.open.resume, parse_at(options.resume));
   out.open.is_fresh_allowed = options.is_fresh_allowed;
   out.open.is_takeover = options.is_takeover || runtime.seams().process.env("UNBROKEN_TAKEOVER") == "1";

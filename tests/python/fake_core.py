@@ -125,6 +125,12 @@ class Session:
     def describe(self, key, value):
         self.described[key] = value
 
+    def begin_save(self):
+        pass
+
+    def stats(self):
+        return {"saves": len(self.saves), "last": None}
+
     def is_due(self, step):
         every = self.options["every"]
         return every.isdigit() and step % int(every) == 0

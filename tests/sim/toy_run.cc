@@ -68,7 +68,7 @@ class Model final : public Loader {
 
 EngineOptions options_of(const Life& life) {
   EngineOptions options;
-  options.schedule = Schedule::every_steps(life.every).value();
+  options.pace.schedule = Schedule::every_steps(life.every).value();
   options.open.resume = parse_at(life.resume).value();
   options.open.is_takeover = life.is_takeover;
   options.open.policy = {.keep_last = life.keep_last, .verified_min = life.verified_min};

@@ -1,0 +1,215 @@
+#include "engine/account.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/json.h"
+#include "format/keys.h"
+
+namespace unbroken {
+
+namespace {
+
+constexpr std::uint64_t kBytesRead = 16384;
+/// Lives further back than this are known by the journal alone.
+constexpr std::size_t kAccountsRead = 64;
+
+Json numbers(const std::vector<double>& values) {
+  Json out = Json::array();
+  for (const double value : values) out.push_back(json_number(value));
+  return out;
+}
+
+/// Reads numbers out of an object; keeps what is wrong in its fields.
+struct Numbers {
+  Fields& fields;
+  double read(const Json& value, const char* key, bool may_be_infinite = false) {
+    const auto number = number_from_json(value);
+    const bool is_fine = number.ok() && number.value() >= 0 &&
+                         (may_be_infinite || number.value() <= std::numeric_limits<double>::max());
+    if (!is_fine) fields.fail(fmt::format("\"{}\" is not a number from 0 on", key));
+    return is_fine ? number.value() : 0;
+  }
+  double operator()(const char* key, bool may_be_infinite = false) {
+    return read(fields.any(key), key, may_be_infinite);
+  }
+};
+
+Json plan_json(const CadencePlan& plan, const Cadence::Range& ci95) {
+  return {{"interval_s", json_number(plan.interval_s)},
+          {"bound_by", std::string(name_of(plan.bound_by))},
+          {"exact_s", json_number(plan.exact_s)},
+          {"floor_s", json_number(plan.floor_s)},
+          {"stall_s", json_number(plan.stall_s)},
+          {"persist_s", json_number(plan.persist_s)},
+          {"recovery_s", json_number(plan.recovery_s)},
+          {"mtti_s", json_number(plan.mtti_s)},
+          {"mtti_low_s", json_number(ci95.low_s)},
+          {"mtti_high_s", json_number(ci95.high_s)},
+          {"efficiency", json_number(plan.efficiency)},
+          {"failures", json_number(plan.failures)},
+          {"node_days", json_number(plan.node_days)},
+          {"prior", json_number(plan.prior_per_1000_node_days)},
+          {"saves", plan.saves},
+          {"broken_promise", plan.broken_promise}};
+}
+
+Result<> read_plan(const Json& value, Account& out) {
+  Fields f(value, "account: plan");
+  Numbers number{f};
+  CadencePlan& plan = out.plan;
+  plan.interval_s = number("interval_s", true);
+  const auto bound = bound_from(f.text("bound_by", 64));
+  if (!bound) f.fail("\"bound_by\" is no such word");
+  plan.bound_by = bound.value_or(BoundBy::given);
+  plan.exact_s = number("exact_s", true);
+  plan.floor_s = number("floor_s");
+  plan.stall_s = number("stall_s");
+  plan.persist_s = number("persist_s");
+  plan.recovery_s = number("recovery_s");
+  plan.mtti_s = number("mtti_s", true);
+  out.mtti_ci95 = {number("mtti_low_s", true), number("mtti_high_s", true)};
+  plan.efficiency = number("efficiency");
+  plan.failures = number("failures");
+  plan.node_days = number("node_days");
+  plan.prior_per_1000_node_days = number("prior");
+  plan.saves = f.u32("saves");
+  plan.broken_promise = f.text("broken_promise");
+  return f.end();
+}
+
+/// That of an attempt, if it is there, whole, and of this very OPEN.
+std::optional<Account> account_of(const Seams& seams, const History& history, const Attempt& attempt,
+                                  const Deadline& by) {
+  const auto text = seams.store.get(account_key(attempt.open.attempt), kBytesRead, by);
+  if (!text.ok()) return std::nullopt;
+  auto account = decode_account(text.value());
+  if (!account.ok() || account.value().run != history.genesis()->run ||
+      account.value().open_slot != attempt.slot || account.value().attempt != attempt.open.attempt)
+    return std::nullopt;
+  return std::move(account).value();
+}
+
+/// What the journal says of one attempt.
+struct Committed {
+  std::uint32_t saves = 0;
+  std::uint64_t step = 0;
+  std::int64_t at_unix_ms = 0;
+};
+
+std::vector<Committed> committed_by(const History& history) {
+  std::vector<Committed> out(history.attempts().size());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].at_unix_ms = history.attempts()[i].at_unix_ms;
+  std::size_t i = 0;
+  for (const Checkpoint& c : history.checkpoints()) {  // in journal order, as attempts are
+    while (i + 1 < out.size() && history.attempts()[i + 1].slot < c.slot) ++i;
+    if (out.empty()) break;
+    out[i].saves += 1;
+    out[i].step = c.commit.save.step;
+    out[i].at_unix_ms = std::max(out[i].at_unix_ms, c.at_unix_ms);
+  }
+  return out;
+}
+
+Life life_of(const Attempt& attempt, const Committed& committed, const std::optional<Account>& account) {
+  Life out;
+  out.nodes = 1;
+  out.saves = committed.saves;
+  if (!account) {
+    // When it died is not known, only that it lived to its last commit.
+    out.seconds =
+        static_cast<double>(std::max<std::int64_t>(committed.at_unix_ms - attempt.at_unix_ms, 0)) / 1e3;
+    out.has_lost_work = committed.saves > 0;
+    return out;
+  }
+  out.seconds = account->alive_s;
+  const std::uint64_t stands_at = std::max(account->start, committed.step);
+  // One that was killed may have been on its way from its last step to the next, even if that one was saved.
+  out.has_lost_work = account->step > account->start && (!account->is_closed || account->step > stands_at);
+  return out;
+}
+
+}  // namespace
+
+std::string account_key(std::uint32_t attempt) {
+  return fmt::format("{}a{:04}.account", kMetricsPrefix, attempt);
+}
+
+std::string encode_account(const Account& a) {
+  Json costs = Json::array();
+  for (const SaveCost& cost : a.costs)
+    costs.push_back(Json::array({json_number(cost.stall_s), json_number(cost.persist_s)}));
+  auto text = seal({{"run", a.run},
+                    {"attempt", a.attempt},
+                    {"open", a.open_slot},
+                    {"at", a.at_unix_ms},
+                    {"alive_s", json_number(a.alive_s)},
+                    {"start", a.start},
+                    {"step", a.step},
+                    {"step_s", json_number(a.step_s)},
+                    {"closed", a.is_closed},
+                    {"rpo_s", json_number(a.rpo_s)},
+                    {"costs", std::move(costs)},
+                    {"recoveries_s", numbers(a.recoveries_s)},
+                    {"plan", plan_json(a.plan, a.mtti_ci95)}});
+  UNBROKEN_CHECK(text.ok());
+  return std::move(text).value();
+}
+
+Result<Account> decode_account(std::string_view bytes) {
+  UNBROKEN_TRY(const Sealed sealed, open_sealed(bytes, {.bytes = kBytesRead, .depth = 4, .nodes = 256}));
+  Fields f(sealed.value, "account");
+  Numbers number{f};
+  Account out;
+  out.run = f.text("run", 64);
+  out.attempt = f.u32("attempt");
+  out.open_slot = f.u64("open");
+  const Json& at = f.any("at");
+  if (at.is_number_integer()) out.at_unix_ms = at.get<std::int64_t>();
+  if (!at.is_number_integer()) f.fail("\"at\" is not a time");
+  out.alive_s = number("alive_s");
+  out.start = f.u64("start");
+  out.step = f.u64("step");
+  out.step_s = number("step_s");
+  out.is_closed = f.boolean("closed");
+  out.rpo_s = number("rpo_s", true);
+  for (const Json& cost : f.array("costs", kAccountValues)) {
+    if (!cost.is_array() || cost.size() != 2) {
+      f.fail("\"costs\" holds what is no pair");
+      break;
+    }
+    out.costs.push_back({number.read(cost[0], "costs"), number.read(cost[1], "costs")});
+  }
+  for (const Json& value : f.array("recoveries_s", kAccountValues))
+    out.recoveries_s.push_back(number.read(value, "recoveries_s"));
+  const Json& plan = f.object("plan");
+  UNBROKEN_DO(f.end());
+  UNBROKEN_DO(read_plan(plan, out));
+  return out;
+}
+
+Past read_past(const Seams& seams, const History& history, const Deadline& by) {
+  Past out;
+  const std::vector<Attempt>& attempts = history.attempts();
+  const std::vector<Committed> committed = committed_by(history);
+  const std::size_t count = attempts.empty() ? 0 : attempts.size() - 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::optional<Account> account;
+    if (i + kAccountsRead >= count) account = account_of(seams, history, attempts[i], by);
+    out.lives.push_back(life_of(attempts[i], committed[i], account));
+    out.has_lost_work = out.lives.back().has_lost_work;
+    if (account) out.last = std::move(account);
+  }
+  return out;
+}
+
+Result<Account> read_account(const Seams& seams, const History& history, const Deadline& by) {
+  for (auto attempt = history.attempts().rbegin(); attempt != history.attempts().rend(); ++attempt)
+    if (auto account = account_of(seams, history, *attempt, by)) return std::move(*account);
+  return Error(Code::not_found, "no life of this run has left an account of its saves yet");
+}
+
+}  // namespace unbroken

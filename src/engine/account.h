@@ -1,0 +1,56 @@
+#pragma once
+// The account: what a life tells of itself for the lives after it and for `unbroken explain`: how long it has
+// lived, how far it came, what its saves cost, and the interval it keeps. Advisory: one small object for each
+// attempt, replaced now and then. Where one is missing or damaged, the journal alone speaks for that life.
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cadence/cadence.h"
+#include "engine/seams.h"
+#include "journal/history.h"
+
+namespace unbroken {
+
+struct Account {
+  std::string run;              ///< uuid
+  std::uint32_t attempt = 0;    ///< with the slot of its OPEN
+  std::uint64_t open_slot = 0;  ///< what is of another OPEN is not believed
+  std::int64_t at_unix_ms = 0;
+  double alive_s = 0;       ///< from the begin of its restore to this writing, monotonic
+  std::uint64_t start = 0;  ///< completed steps that it went on from
+  std::uint64_t step = 0;   ///< completed so far
+  double step_s = 0;        ///< how long one takes
+  bool is_closed = false;   ///< it ended in an orderly way, with nothing in flight
+  double rpo_s = std::numeric_limits<double>::infinity();  ///< promised
+  std::vector<SaveCost> costs;       ///< the last few, of earlier lives too; oldest first
+  std::vector<double> recoveries_s;  ///< the same
+  CadencePlan plan;
+  Cadence::Range mtti_ci95 = {};
+};
+
+/// So many costs and recoveries are kept.
+inline constexpr std::size_t kAccountValues = 5;
+
+/// "metrics/a0003.account".
+std::string account_key(std::uint32_t attempt);
+/// Sealed canonical JSON.
+std::string encode_account(const Account& account);
+/// Errors: corrupt: ignore it.
+Result<Account> decode_account(std::string_view bytes);
+
+/// What the lives before the newest OPEN left behind.
+struct Past {
+  std::vector<Life> lives;      ///< oldest first
+  std::optional<Account> last;  ///< the newest account there is
+  bool has_lost_work = false;   ///< the life right before this one
+};
+Past read_past(const Seams& seams, const History& history, const Deadline& by);
+
+/// The account of the newest attempt that left one. Errors: not_found.
+Result<Account> read_account(const Seams& seams, const History& history, const Deadline& by);
+
+}  // namespace unbroken
