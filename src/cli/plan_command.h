@@ -8,5 +8,7 @@ namespace unbroken {
 
 int plan_command(int argc, char** argv);
 int simulate_command(int argc, char** argv);
+/// Why a run saves as often as it does. 66 where no save was made.
+int explain_command(int argc, char** argv);
 
 }  // namespace unbroken

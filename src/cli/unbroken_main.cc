@@ -18,7 +18,7 @@ struct Command {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Command, 8> kCommands{{
+constexpr std::array<Command, 9> kCommands{{
     {"ls", "the checkpoints of a run, newest first", unbroken::ls_command},
     {"show", "what a checkpoint holds: tensors, state, provenance", unbroken::show_command},
     {"verify", "read everything back and name what is damaged", unbroken::verify_command},
@@ -26,12 +26,13 @@ constexpr std::array<Command, 8> kCommands{{
     {"drill", "kill a training on purpose: it must continue bit for bit", unbroken::drill_command},
     {"plan", "what to expect of a job: interval, efficiency, money", unbroken::plan_command},
     {"simulate", "run a job event by event, many times over", unbroken::simulate_command},
+    {"explain", "why a run saves as often as it does", unbroken::explain_command},
     {"version", "version, format and commit", unbroken::version_command},
 }};
 
-constexpr std::array<std::string_view, 14> kLater{"rm",     "keep",  "unkeep",  "doctor", "export",
-                                                  "import", "trace", "explain", "run",    "repair",
-                                                  "copy",   "halt",  "top",     "serve"};
+constexpr std::array<std::string_view, 13> kLater{"rm",     "keep",  "unkeep", "doctor", "export",
+                                                  "import", "trace", "run",    "repair", "copy",
+                                                  "halt",   "top",   "serve"};
 
 std::string usage() {
   std::string text =

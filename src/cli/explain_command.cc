@@ -1,0 +1,39 @@
+// `unbroken explain`: why a run saves as often as it does, with the numbers of that run.
+#include <string>
+
+#include "cadence/explain.h"
+#include "cli/command.h"
+#include "cli/look.h"
+#include "cli/plan_command.h"
+#include "engine/account.h"
+
+namespace unbroken {
+
+namespace {
+
+Result<> explain(const std::string& directory, bool is_json) {
+  UNBROKEN_TRY(const Look look, look_at(directory));
+  auto account = read_account(look.seams(), look.history(), look.by());
+  if (!account.ok()) return pointing_to_list(std::move(account).error(), directory);
+  if (account.value().plan.saves == 0)
+    return pointing_to_list(Error(Code::not_found, "no save of this run was made and measured yet"), directory);
+  const CadencePlan& plan = account.value().plan;
+  if (is_json) return print_json(explain_json(plan, account.value().mtti_ci95));
+  return print(explain_text(plan, account.value().mtti_ci95) + "\n");
+}
+
+}  // namespace
+
+int explain_command(int argc, char** argv) {
+  CLI::App app("Why a run saves as often as it does, in its own numbers", "unbroken explain");
+  std::string directory;
+  bool is_json = false;
+  app.add_option("DIR", directory, "the run's directory")->required();
+  app.add_flag("--json", is_json, "one JSON object");
+  return run_command(app, argc, argv, [&]() -> Result<int> {
+    UNBROKEN_DO(explain(directory, is_json));
+    return 0;
+  });
+}
+
+}  // namespace unbroken
