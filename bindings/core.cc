@@ -15,6 +15,7 @@
 #include "bindings.h"
 #include "data/permutation.h"
 #include "os/os_points.h"
+#include "os/worker_guard.h"
 #include "unbroken_version.h"
 
 namespace unbroken::bindings {
@@ -48,6 +49,11 @@ std::vector<std::uint64_t> fill(const KeyedPermutation& permutation, std::uint64
   return out;
 }
 
+void guard(int owner, bool dies_with_owner) {
+  if (auto done = guard_worker({.owner = owner, .dies_with_owner = dies_with_owner}); !done.ok())
+    raise(done.error());
+}
+
 }  // namespace
 
 }  // namespace unbroken::bindings
@@ -68,6 +74,7 @@ NB_MODULE(_core, m) {
            nb::arg("epoch"))
       .def("at", &KeyedPermutation::at)
       .def("fill", &fill, nb::arg("start"), nb::arg("count"));
+  m.def("guard_worker", &guard, nb::arg("owner"), nb::arg("dies_with_owner"));
   bind_state(m);
   bind_session(m);
   if (auto installed = install_points(OsProcess()); !installed.ok()) raise(installed.error());

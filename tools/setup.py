@@ -24,9 +24,9 @@ PYTHON_PACKAGES = ["python3-venv", "python3-dev"]
 REQUIREMENTS = ["numpy", "ml_dtypes", "nanobind", "scikit-build-core", "build", "pytest", "pytest-xdist",
                 "xxhash", "safetensors"]
 # Everything but the parts for PyTorch works without it.
-TORCH = ["torch==2.13.0"]
+TORCH = ["torch==2.13.0", "torchdata==0.11.0"]
 # torch is named in the same call, because some of these would otherwise replace it.
-ADAPTERS = TORCH + ["lightning", "transformers", "accelerate", "torchdata"]
+ADAPTERS = TORCH + ["lightning", "transformers", "accelerate"]
 
 
 def missing_packages():

@@ -5,20 +5,25 @@ from __future__ import annotations
 from unbroken.errors import Misconfigured
 
 
+def has_state(value) -> bool:
+    """True where the value can say where it is, and be put back there."""
+    return all(callable(getattr(value, method, None)) for method in ("state_dict", "load_state_dict"))
+
+
 class Feed:
     """One loader, kept over several calls of steps(). `epoch` is that of the batch handed out last.
 
-    `guard(function)` calls a function and puts the global generators back afterwards: making an iterator draws
-    from none of them.
+    `guard(function)` calls a function and puts the global generators back afterwards: making an iterator shifts none
+    of them.
     """
 
     def __init__(self, loader, guard):
-        for method in ("state_dict", "load_state_dict"):
-            if not callable(getattr(loader, method, None)):
-                raise Misconfigured(
-                    f"steps: {type(loader).__module__}.{type(loader).__qualname__} has no {method}: the position in "
-                    "the data would be lost; use unbroken.torch.DataLoader or another loader with a state"
-                )
+        if not has_state(loader):
+            raise Misconfigured(
+                f"steps: {type(loader).__module__}.{type(loader).__qualname__} has no state_dict and "
+                "load_state_dict: the position in the data would be lost; use unbroken.torch.DataLoader or another "
+                "loader with a state"
+            )
         self.loader = loader
         self.epoch = 0
         self._guard = guard
@@ -33,9 +38,21 @@ class Feed:
             return batch
         for _ in range(2):  # the first one may have ended exactly where the run was resumed
             if self._iterator is None:
-                self._iterator = self._guard(lambda: iter(self.loader))
+                self._iterator = self._guard(self._begin)
             for batch in self._iterator:
                 return batch
             self._iterator = None
             self.epoch += 1
         raise Misconfigured("steps: the loader gives no batch in a whole epoch")
+
+    def _begin(self):
+        """An iterator of the loader, which may draw its order from the global generators.
+
+        They are put back afterwards, so a loop that draws from none of them would see the same order in every epoch:
+        what is drawn here depends on the epoch too.
+        """
+        from unbroken.torch.seeds import derive, freeze, seed_all
+
+        if self.epoch > 0:
+            seed_all(derive(freeze(), self.epoch))
+        return iter(self.loader)

@@ -9,6 +9,8 @@ from unbroken.errors import Error, Misconfigured, say
 from unbroken._state.names import canonical
 from unbroken.saving import Saving
 
+_KEY_MAX = 60  # letters of a key of the provenance, so that any name fits it
+
 
 class Saver:
     """The saves of one life. `last` is the one taken last. Threads: the trainer's."""
@@ -73,6 +75,10 @@ class Saver:
         self._session.begin_save()
         capture = capture or self.capture()
         tree = canonical({"dict": capture.tree})
+        for name, value in self._attached.of_type(object):
+            said = getattr(type(value), "_unbroken_provenance", None)
+            if said is not None:
+                call(self._session.describe, f"data.{name}"[:_KEY_MAX], said(value))
         saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, kind))
 
     def settle(self, step: int) -> tuple[bool, str]:
