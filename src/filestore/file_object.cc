@@ -73,7 +73,7 @@ class OpenObject {
   const FileId file_;
   const std::string key_;
   const std::uint64_t bytes_;
-  const std::string_view directory_;
+  const std::string directory_;  // of its own: the store may be gone before the last write is answered
   std::atomic<std::uint64_t> in_flight_ = 0;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
@@ -158,7 +158,7 @@ class FileReader final : public ObjectReader {
   const FileId file_;
   const std::string key_;
   const std::uint64_t bytes_;
-  const std::string_view directory_;
+  const std::string directory_;  // of its own: the store may be gone before the last write is answered
 };
 
 }  // namespace

@@ -19,8 +19,7 @@ Result<> check_deadline(const Clock& clock, const Deadline& by);
 Error told(Error error, std::string_view doing, std::string_view key, std::string_view directory);
 
 /// Takes over `file`, made just now under the name `key`. An object that is not finished is closed and
-/// removed, after the last of its writes in flight. `directory`, here and below, is borrowed: the run's, for
-/// people.
+/// removed, after the last of its writes in flight. `directory`, here and below: the run's, for people.
 std::unique_ptr<ObjectWriter> make_file_writer(Fs& fs, const Clock& clock, FileId file, std::string key,
                                                std::uint64_t bytes, std::string_view directory);
 
