@@ -110,6 +110,15 @@ SimulateFlags::SimulateFlags(CLI::App& app) {
   app.add_option("--trace", trace_, "failure times from a CSV with a column time_s")->type_name("FILE.csv");
   app.add_option("--correlated", correlated_, "share of the failures that take 16 nodes at once (0)")
       ->type_name("F");
+  app.add_option("--stragglers", stragglers_, "nodes that become slow, per 1,000 node-days (0)")
+      ->type_name("X");
+  app.add_option("--straggler-slowdown", slowdown_, "share of the speed lost while one is there (0.3)")
+      ->type_name("S");
+  app.add_option("--straggler-lasts", lasts_, "until it is found and replaced (1h)")->type_name("D");
+  app.add_option("--slow-writes", slow_writes_, "share of the saves in which one writer is slow (0)")
+      ->type_name("F");
+  app.add_option("--slow-write-factor", slow_factor_, "how many times as long such a save persists (5)")
+      ->type_name("X");
   app.add_option("--threads", threads_, "seeds that run at once (1)")->type_name("N");
 }
 
@@ -140,6 +149,24 @@ Result<FailureLaw> SimulateFlags::law() const {
   return out;
 }
 
+Result<Stragglers> SimulateFlags::stragglers() const {
+  Stragglers out;
+  const auto within = [](std::string_view flag, const std::string& text, double min, double max,
+                         double& into) -> Result<> {
+    UNBROKEN_TRY(into, number(flag, text));
+    if (into >= min && into <= max) return Done{};
+    return refuse(flag, fmt::format("{} is not from {:.3g} to {:.3g}", text, min, max));
+  };
+  UNBROKEN_DO(within("stragglers", stragglers_, 0, 1e6, out.per_1000_node_days));
+  UNBROKEN_DO(within("straggler-slowdown", slowdown_, 0, 0.99, out.slowdown));
+  UNBROKEN_DO(within("slow-writes", slow_writes_, 0, 1, out.write_share));
+  UNBROKEN_DO(within("slow-write-factor", slow_factor_, 1, 1e6, out.write_factor));
+  UNBROKEN_TRY(out.lasts_s, parse_duration_s(lasts_, "--straggler-lasts"));
+  if (!std::isfinite(out.lasts_s) || out.lasts_s <= 0)
+    return refuse("straggler-lasts", fmt::format("\"{}\" is not above 0 and finite", lasts_));
+  return out;
+}
+
 Result<SimulationRun> SimulateFlags::run(const JobInputs& job, const SavePlan& saves) const {
   UNBROKEN_TRY(const std::uint64_t seeds, whole("seeds", seeds_, 1, kSeedsMax));
   UNBROKEN_TRY(const std::uint64_t seed, whole("seed", seed_, 0, UINT64_MAX));
@@ -147,8 +174,9 @@ Result<SimulationRun> SimulateFlags::run(const JobInputs& job, const SavePlan& s
   if (job.nodes > kNodesMax)
     return refuse("gpus", fmt::format("{:.0f} nodes are more than can be drawn one by one ({:.0f})",
                                       job.nodes, kNodesMax));
-  SimulationRun out{{job, saves, {}}, {}, 0};
+  SimulationRun out{{job, saves, {}, {}}, {}, 0};
   UNBROKEN_TRY(out.simulation.law, law());
+  UNBROKEN_TRY(out.simulation.stragglers, stragglers());
 
   const OsClock clock;
   const Instant begin = clock.now();

@@ -26,9 +26,11 @@ class SimulateFlags {
 
  private:
   Result<FailureLaw> law() const;
+  Result<Stragglers> stragglers() const;
 
   std::string seeds_ = "20", seed_ = "1", threads_ = "1", law_ = "exponential";
   std::string shape_, trace_, correlated_ = "0";
+  std::string stragglers_ = "0", slowdown_ = "0.3", lasts_ = "1h", slow_writes_ = "0", slow_factor_ = "5";
 };
 
 }  // namespace unbroken

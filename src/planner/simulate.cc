@@ -12,6 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// A write that ends this share of a period after a save fell due counts as ended: both times were rounded.
 constexpr double kRounding = 1e-7;
+constexpr std::uint64_t kSlowStream = 0x5107'5107'5107'5107;
 
 /// A place to go back to.
 struct Point {
@@ -44,6 +45,8 @@ class Job {
 
  private:
   void live();
+  bool is_slow();
+  double mean_to_slow_s() const;
   void fail();
   void advance(double until_s);
   void save();
@@ -60,6 +63,7 @@ class Job {
 
   const Simulation& sim_;
   SeededRandom random_;
+  SeededRandom slow_random_;  ///< of its own, so that failures are the same with and without stragglers
   FailureSource source_;
   std::vector<Tier> tiers_;
   double horizon_s_;
@@ -71,6 +75,8 @@ class Job {
   std::uint64_t count_ = 0;  ///< of saves in this lineage
   double next_due_s_ = 0;    ///< in work
   std::deque<Write> writes_;
+  double next_slow_s_ = kInfinity;  ///< when the next node becomes slow
+  double slow_until_s_ = 0;
   Failure failure_;
   std::uint64_t stored_ = 0;
   SeedResult out_;
@@ -80,6 +86,7 @@ class Job {
 Job::Job(const Simulation& simulation, std::uint64_t seed)
     : sim_(simulation),
       random_(seed),
+      slow_random_(seed ^ kSlowStream),
       source_(simulation.law, simulation.job.mtti_s, static_cast<std::uint32_t>(simulation.job.nodes),
               random_),
       horizon_s_(simulation.job.days * 86400) {
@@ -90,6 +97,18 @@ Job::Job(const Simulation& simulation, std::uint64_t seed)
   }
   if (simulation.job.is_write_shared && tiers_.size() == 1)
     rate_bytes_per_s_ = *simulation.job.write_bytes_per_s;
+  if (sim_.stragglers.per_1000_node_days > 0) next_slow_s_ = mean_to_slow_s() * slow_random_.exponential();
+}
+
+double Job::mean_to_slow_s() const {
+  return 1000 * 86400 / (sim_.stragglers.per_1000_node_days * sim_.job.nodes);
+}
+
+/// Is a node slow now? Until slow_until_s_ then, else until next_slow_s_ none will be.
+bool Job::is_slow() {
+  for (; next_slow_s_ <= now_s_; next_slow_s_ += mean_to_slow_s() * slow_random_.exponential())
+    slow_until_s_ = next_slow_s_ + sim_.stragglers.lasts_s;
+  return now_s_ < slow_until_s_;
 }
 
 std::size_t Job::in_flight() const {
@@ -159,9 +178,12 @@ void Job::live() {
   const double end_s = std::min(failure_.at_s, horizon_s_);
   const double slowdown = sim_.saves.times.slowdown;
   while (now_s_ < end_s) {
-    const double speed = slowdown > 0 ? 1 - slowdown * static_cast<double>(in_flight()) : 1;
+    const bool is_held_up = is_slow();
+    const double pace = is_held_up ? 1 - sim_.stragglers.slowdown : 1;
+    const double speed = pace * (slowdown > 0 ? 1 - slowdown * static_cast<double>(in_flight()) : 1);
     const double due_s = now_s_ + (next_due_s_ - work_s_) / speed;
-    const double until_s = std::min({due_s, end_s, next_write_s()});
+    const double until_s =
+        std::min({due_s, end_s, next_write_s(), is_held_up ? slow_until_s_ : next_slow_s_});
     const double passed_s = until_s - now_s_;
     work_s_ += passed_s * speed;
     spent_.slowdown += passed_s * (1 - speed);
@@ -192,11 +214,14 @@ void Job::save() {
   out_.saves += 1;
   count_ += 1;
   snapped_s_ = work_s_;
+  const bool is_straggling =
+      sim_.stragglers.write_share > 0 && slow_random_.uniform() < sim_.stragglers.write_share;
+  const double times = is_straggling ? sim_.stragglers.write_factor : 1;
   for (std::size_t i = 0; i <= top; ++i) {
     const Write write{{work_s_, count_},
                       i,
-                      now_s_ + tiers_[i].times.persist_s,
-                      rate_bytes_per_s_ > 0 ? *sim_.job.state_bytes : 0,
+                      now_s_ + times * tiers_[i].times.persist_s,
+                      rate_bytes_per_s_ > 0 ? times * *sim_.job.state_bytes : 0,
                       i == top};
     if (rate_bytes_per_s_ <= 0 && !(tiers_[i].times.persist_s > 0))
       end_write(write);

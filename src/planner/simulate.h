@@ -15,10 +15,21 @@
 
 namespace unbroken {
 
+/// Nodes that do not fail but are slow: all others wait for them.
+struct Stragglers {
+  double per_1000_node_days = 0;  ///< nodes that become slow
+  double slowdown = 0.3;          ///< share of the job's speed that is lost while there is one; [0, 1)
+  double lasts_s = 3600;          ///< until it is found and replaced
+  double write_share = 0;         ///< of the saves, those in which one writer is slow; [0, 1]
+  double write_factor = 5;        ///< and how many times as long such a save persists; >= 1
+  bool is_any() const { return per_1000_node_days > 0 || write_share > 0; }
+};
+
 struct Simulation {
   JobInputs job;
   SavePlan saves;
   FailureLaw law;
+  Stragglers stragglers = {};
 };
 
 /// What one seed came to.

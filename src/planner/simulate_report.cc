@@ -75,7 +75,14 @@ Json to_json(const Estimate& e) {
 Json to_json(const Simulation& simulation, const SimulationResult& r) {
   const Waste& w = r.waste;
   const std::optional<double> state = simulation.job.state_bytes;
-  return {{"preset", simulation.job.preset.empty() ? Json() : Json(simulation.job.preset)},
+  const Stragglers& slow = simulation.stragglers;
+  return {{"stragglers",
+           {{"per_1000_node_days", slow.per_1000_node_days},
+            {"slowdown", slow.slowdown},
+            {"lasts_s", slow.lasts_s},
+            {"write_share", slow.write_share},
+            {"write_factor", slow.write_factor}}},
+          {"preset", simulation.job.preset.empty() ? Json() : Json(simulation.job.preset)},
           {"inputs", to_json(simulation.job)},
           {"interval_s", simulation.saves.interval_s},
           {"seeds", r.seeds},
@@ -114,6 +121,14 @@ std::string simulation_text(const Simulation& simulation, const SimulationResult
                      percent(r.waste.persist_lag), percent(r.waste.slowdown));
   out += fmt::format("lost        {:.0f} accelerator-hours a run (95 %: {:.0f} to {:.0f})\n",
                      r.lost_gpu_hours.mean, r.lost_gpu_hours.low, r.lost_gpu_hours.high);
+  const Stragglers& slow = simulation.stragglers;
+  if (slow.is_any())
+    out += fmt::format(
+        "stragglers  {:.3g} per 1,000 node-days cost {} of the speed for {} each; {} of the saves persist "
+        "{:.3g} "
+        "times as long\n",
+        slow.per_1000_node_days, percent(slow.slowdown), format_duration(slow.lasts_s),
+        percent(slow.write_share), slow.write_factor);
   out += fmt::format("saves       {:.0f} a run, {:.0f} skipped because others persisted\n", r.saves,
                      r.saves_skipped);
   return out;

@@ -177,6 +177,32 @@ TEST(Simulator, SecondsSumUp) {
   }
 }
 
+TEST(Simulator, WaitsForASlowNode) {
+  // No failures, no saves to speak of: what is lost is the share of the time with a slow node.
+  Simulation sim =
+      of(with("", {{"mtti", "inf"}, {"stall", "1ms"}, {"interval", "1h"}, {"gpus", "8000"}, {"days", "30"}}));
+  sim.stragglers = {.per_1000_node_days = 1, .slowdown = 0.4, .lasts_s = 43200};
+  const SimulationResult result = simulate(sim, 1, 100, one_by_one);
+  // 1,000 nodes: one a day, for half a day each, so none is slow for a share e^(-1/2) of the time.
+  const double slow = 1 - std::exp(-0.5);
+  EXPECT_NEAR(result.waste.slowdown, 0.4 * slow, 0.01);
+  EXPECT_NEAR(result.efficiency.mean + result.waste.sum(), 1, 1e-9);
+}
+
+TEST(Simulator, LosesMoreWhenOneWriterIsSlow) {
+  const Settings settings = with("h100-100k-async", {{"in-flight", "8"}});
+  const Simulation sim = of(settings);
+  Simulation slow = sim;
+  slow.stragglers = {.write_share = 0.5, .write_factor = 5};
+  const SimulationResult a = simulate(sim, 1, 50, one_by_one), b = simulate(slow, 1, 50, one_by_one);
+  EXPECT_EQ(a.failures.mean, b.failures.mean) << "the same failures";
+  EXPECT_GT(b.waste.persist_lag, 1.3 * a.waste.persist_lag);
+  EXPECT_LT(b.efficiency.mean, a.efficiency.mean);
+  slow.stragglers = {.write_share = 1, .write_factor = 1};
+  EXPECT_EQ(simulate(slow, 1, 5, one_by_one).efficiency.mean,
+            simulate(sim, 1, 5, one_by_one).efficiency.mean);
+}
+
 TEST(Simulator, RunsWithoutFailures) {
   const Simulation sim = of(with("textbook-12h", {{"mtti", "inf"}}));
   const SimulationResult result = simulate(sim, 1, 2, one_by_one);
