@@ -26,7 +26,7 @@ REQUIREMENTS = ["numpy", "ml_dtypes", "nanobind", "scikit-build-core", "build", 
 # Everything but the parts for PyTorch works without it.
 TORCH = ["torch==2.13.0", "torchdata==0.11.0"]
 # torch is named in the same call, because some of these would otherwise replace it.
-ADAPTERS = TORCH + ["lightning", "transformers", "accelerate"]
+ADAPTERS = [line for line in (ROOT / "tools/adapters.txt").read_text().splitlines() if not line.startswith("#")]
 
 
 def missing_packages():
@@ -124,9 +124,9 @@ def setup(is_explicit=True, with_adapters=False):
     if not pip_install("torch", TORCH, is_retried=is_explicit):
         print(f"warning: {TORCH[0]} could not be installed: the parts for PyTorch are left out, all else works",
               file=sys.stderr)
-    if with_adapters and not pip_install("adapters", ADAPTERS):
-        print("error: the adapters' packages could not be installed", file=sys.stderr)
-        return 74
+    if with_adapters and (is_explicit or has_torch()) and not pip_install("adapters", ADAPTERS, is_retried=is_explicit):
+        print(f"{'error' if is_explicit else 'warning'}: the adapters' packages could not be installed", file=sys.stderr)
+        return 74 if is_explicit else 0
     return 0
 
 

@@ -32,17 +32,19 @@ def main():
 
     accelerator = Accelerator(cpu=True)
     model, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
-    step = 0
-    with unbroken.Run(os.environ.get("UNBROKEN_DIR", "runs/accelerate"), every=5) as run:
-        unbroken.accelerate.attach(run, accelerator)
-        for step, (inputs, targets) in run.steps(60, loader):
-            loss = nn.functional.mse_loss(model(inputs), targets)
-            optimizer.zero_grad()
-            accelerator.backward(loss)
-            optimizer.step()
-            scheduler.step()
-            run.log(loss=loss)
-    print(f"final step={step + 1} digest={digest(model)}")
+    run = unbroken.Run(os.environ.get("UNBROKEN_DIR", "runs/accelerate"), every=5)
+    unbroken.accelerate.attach(run, accelerator)
+    done = run.restore()
+    for step, (inputs, targets) in run.steps(60, loader):
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        accelerator.backward(loss)
+        optimizer.step()
+        scheduler.step()
+        run.log(loss=loss)
+        done = step + 1
+    run.close()
+    print(f"final step={done} digest={digest(model)}")
 
 
 if __name__ == "__main__":

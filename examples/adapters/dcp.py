@@ -8,6 +8,7 @@ import warnings
 import torch
 from torch import nn
 from torch.distributed import checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 import unbroken.dcp
 
@@ -19,9 +20,10 @@ def digest(model):
 
 def state_of(model, optimizer, scheduler, step):
     """All that changes from step to step."""
+    model_state, optimizer_state = get_state_dict(model, optimizer)
     return {
-        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(),
-        "step": step, "rng": torch.get_rng_state(),
+        "model": model_state, "optimizer": optimizer_state, "scheduler": scheduler.state_dict(), "step": step,
+        "rng": torch.get_rng_state(),
     }  # fmt: skip
 
 
@@ -34,8 +36,6 @@ def main():
     model = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Dropout(0.2), nn.Linear(32, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 60)
-    optimizer.zero_grad()
-    nn.functional.mse_loss(model(x[:1]), y[:1]).backward()
 
     path = os.environ.get("UNBROKEN_DIR", "runs/dcp")
     writer, step = unbroken.dcp.Writer(path), 0
@@ -46,6 +46,9 @@ def main():
     else:
         state = state_of(model, optimizer, scheduler, 0)
         dcp.load(state, storage_reader=reader)
+        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        scheduler.load_state_dict(state["scheduler"])
+        torch.set_rng_state(state["rng"])
         step = state["step"]
     steps = min(60, int(os.environ.get("UNBROKEN_STEPS", 60)))
     for step in range(step + 1, steps + 1):
