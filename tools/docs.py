@@ -67,8 +67,8 @@ def run_page(root, page):
             try:
                 exec(compile("\n" * (fence.line - 1) + fence.code, page, "exec"), namespace)
             except ModuleNotFoundError as missing:
-                if missing.name == "torch":
-                    print(f"note: {page}:{fence.line}: torch is not installed: the rest of the page was not run")
+                if missing.name in ("torch", "lightning", "transformers", "accelerate"):
+                    print(f"note: {page}:{fence.line}: {missing.name} is not installed: the rest of the page was not run")
                     return 0
                 traceback.print_exc()
                 return 1
