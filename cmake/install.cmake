@@ -32,6 +32,11 @@ if(unbroken_program AND SKBUILD)
   install(TARGETS ${unbroken_program} RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT python)
 elseif(unbroken_program)
   install(TARGETS ${unbroken_program} COMPONENT program)
+  install(FILES "${unbroken_pages}/unbroken.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT program)
+  install(FILES "${unbroken_pages}/unbroken.bash" RENAME unbroken COMPONENT program
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  install(FILES "${unbroken_pages}/_unbroken" COMPONENT program
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
 endif()
 
 set(unbroken_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/unbroken")

@@ -10,6 +10,7 @@ unbroken_module(state DEPENDS base)
 unbroken_module(cadence DEPENDS base)
 unbroken_module(data DEPENDS base)
 unbroken_module(format DEPENDS state)
+unbroken_module(exchange DEPENDS format)
 unbroken_module(journal DEPENDS world)
 # L3: protocols, which never include each other
 unbroken_module(snapshot DEPENDS format world)
@@ -23,10 +24,13 @@ unbroken_module(simdisk DEPENDS world)
 unbroken_module(sim DEPENDS simdisk filestore)
 # L4
 unbroken_module(engine DEPENDS snapshot commit restore cadence TEST_DEPENDS sim filestore)
+unbroken_module(transfer DEPENDS engine exchange)
 # L5
 unbroken_module(session DEPENDS engine filestore os drill data LIBRARIES unbroken_version)
 if(UNBROKEN_PROGRAM)
-  unbroken_module(cli DEPENDS planner session LIBRARIES CLI11::CLI11 PkgConfig::YAML_CPP)
+  unbroken_module(cli DEPENDS planner session transfer LIBRARIES CLI11::CLI11 PkgConfig::YAML_CPP)
 endif()
 # What reads bytes that others wrote
 unbroken_fuzz(record SOURCES src/journal/record_fuzz.cc DEPENDS journal)
+unbroken_fuzz(pickle SOURCES src/exchange/pickle_fuzz.cc DEPENDS exchange)
+unbroken_fuzz(torch_zip SOURCES src/exchange/torch_zip_fuzz.cc DEPENDS exchange)

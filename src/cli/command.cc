@@ -18,34 +18,52 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
+namespace {
+
+std::function<void(const CLI::App&)>& describer() {
+  static std::function<void(const CLI::App&)> set;
+  return set;
+}
+
+}  // namespace
+
+void describe_commands_to(std::function<void(const CLI::App&)> describe) {
+  describer() = std::move(describe);
+}
+
 int run_command(CLI::App& app, int argc, char** argv, const std::function<Result<int>()>& body) {
+  if (describer()) {
+    describer()(app);
+    return 0;
+  }
   const bool is_json = wants_json(argc, argv);
+  const std::string help = fmt::format("unbroken {} --help", argv[0]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help
     app.exit(e);
     return 0;
   } catch (const CLI::ParseError& e) {
-    return report(Error(Code::bad_argument, e.what()).next(fmt::format("unbroken {} --help", argv[0])),
-                  is_json);
+    return report(Error(Code::bad_argument, e.what()).next(help), is_json);
   }
-  const auto status = body();
-  return status.ok() ? status.value() : report(status.error(), is_json);
+  auto status = body();
+  if (status.ok()) return status.value();
+  Error error = std::move(status).error();
+  if (error.next_command().empty()) error = std::move(error).next(help);
+  return report(error, is_json);
 }
 
 Json to_json(const Error& error) {
   const ErrorKind kind = kind_of(error.code());
-  const std::string& next = error.next_command();
   return {{"kind", kind.name},
           {"exit_code", static_cast<int>(kind.exit_code)},
           {"message", error.what()},
-          {"next_command", next.empty() ? Json() : Json(next)}};
+          {"next_command", error.next_command()}};
 }
 
 int report(const Error& error, bool is_json) {
-  const std::string& next = error.next_command();
   if (is_json) (void)print_json({{"error", to_json(error)}});
-  say(fmt::format("error: {}{}", error.what(), next.empty() ? "" : fmt::format(": try `{}`", next)));
+  say(fmt::format("error: {}: try `{}`", error.what(), error.next_command()));
   return static_cast<int>(kind_of(error.code()).exit_code);
 }
 

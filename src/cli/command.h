@@ -13,9 +13,12 @@
 namespace unbroken {
 
 /// Parses argv (argv[0] is the subcommand's name), then calls `body`, which gives the exit status. Help is 0,
-/// usage errors 78, an error of the body what exit_code.h says.
+/// usage errors 78, an error of the body what exit_code.h says. An error that names no next command gets
+/// `--help`.
 int run_command(CLI::App& app, int argc, char** argv, const std::function<Result<int>()>& body);
-/// Prints an error; its exit status.
+/// While it is set, run_command() hands the options to it and does nothing else: for pages about the program.
+void describe_commands_to(std::function<void(const CLI::App&)> describe);
+/// Prints an error, which names a next command; its exit status.
 int report(const Error& error, bool is_json);
 /// {"kind", "exit_code", "message", "next_command"}.
 Json to_json(const Error& error);

@@ -8,6 +8,9 @@ int show_command(int argc, char** argv);
 int verify_command(int argc, char** argv);
 int diff_command(int argc, char** argv);
 int drill_command(int argc, char** argv);
+int export_command(int argc, char** argv);
+int import_command(int argc, char** argv);
+int doctor_command(int argc, char** argv);
 int version_command(int argc, char** argv);
 
 }  // namespace unbroken

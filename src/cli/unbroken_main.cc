@@ -5,10 +5,13 @@
 #include <array>
 #include <csignal>
 #include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/pages/pages.h"
 #include "cli/plan_command.h"
+#include "os/user_file.h"
 #include "unbroken_version.h"
 
 namespace {
@@ -18,21 +21,58 @@ struct Command {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Command, 9> kCommands{{
+int generate_command(int argc, char** argv);
+
+constexpr std::array<Command, 13> kCommands{{
     {"ls", "the checkpoints of a run, newest first", unbroken::ls_command},
     {"show", "what a checkpoint holds: tensors, state, provenance", unbroken::show_command},
     {"verify", "read everything back and name what is damaged", unbroken::verify_command},
     {"diff", "what two checkpoints do not have alike", unbroken::diff_command},
+    {"doctor", "what is damaged, why the last life ended, what to do next", unbroken::doctor_command},
+    {"export", "tensors of a checkpoint as one safetensors file", unbroken::export_command},
+    {"import", "a foreign checkpoint as a run", unbroken::import_command},
     {"drill", "kill a training on purpose: it must continue bit for bit", unbroken::drill_command},
     {"plan", "what to expect of a job: interval, efficiency, money", unbroken::plan_command},
     {"simulate", "run a job event by event, many times over", unbroken::simulate_command},
     {"explain", "why a run saves as often as it does", unbroken::explain_command},
+    {"generate", "the manual page and completions for shells", generate_command},
     {"version", "version, format and commit", unbroken::version_command},
 }};
 
-constexpr std::array<std::string_view, 13> kLater{"rm",     "keep",  "unkeep", "doctor", "export",
-                                                  "import", "trace", "run",    "repair", "copy",
-                                                  "halt",   "top",   "serve"};
+constexpr std::array<std::string_view, 10> kLater{"rm",     "keep", "unkeep", "trace", "run",
+                                                  "repair", "copy", "halt",   "top",   "serve"};
+
+/// The options of every command, each asked for by running it without its body.
+std::vector<unbroken::DescribedCommand> describe_all() {
+  std::vector<unbroken::DescribedCommand> out;
+  for (const Command& command : kCommands) {
+    unbroken::describe_commands_to(
+        [&](const CLI::App& app) { out.push_back(unbroken::described(command.name, command.summary, app)); });
+    std::string name(command.name);
+    char* argv[] = {name.data(), nullptr};
+    command.run(1, argv);
+  }
+  unbroken::describe_commands_to({});
+  return out;
+}
+
+unbroken::Result<int> generate(const std::string& what, const std::string& to) {
+  const auto commands = describe_all();
+  const std::string text = what == "man"    ? unbroken::man_page(commands, UNBROKEN_VERSION)
+                           : what == "bash" ? unbroken::bash_completion(commands)
+                                            : unbroken::zsh_completion(commands);
+  const auto written = to.empty() ? unbroken::print(text) : unbroken::write_user_file(to, text);
+  if (!written.ok()) return written.error();
+  return 0;
+}
+
+int generate_command(int argc, char** argv) {
+  CLI::App app("The manual page and completions for shells", "unbroken generate");
+  std::string what, to;
+  app.add_option("WHAT", what, "man, bash or zsh")->required()->check(CLI::IsMember({"man", "bash", "zsh"}));
+  app.add_option("--to", to, "a file in place of standard output; it is replaced");
+  return unbroken::run_command(app, argc, argv, [&] { return generate(what, to); });
+}
 
 std::string usage() {
   std::string text =

@@ -1,0 +1,317 @@
+// `unbroken doctor`: what is there, what is damaged, why the last life ended, and what to do next. Everything
+// is read back; nothing is written.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/counting_store.h"
+#include "cli/look.h"
+#include "cli/progress.h"
+#include "engine/driver.h"
+#include "engine/owner.h"
+#include "engine/reader.h"
+#include "format/keys.h"
+#include "format/run_object.h"
+#include "journal/slots.h"
+#include "unbroken/exit_code.h"
+#include "world/advice.h"
+
+namespace unbroken {
+
+namespace {
+
+enum class Severity : std::uint8_t { note, warning, error };
+
+std::string_view name_of(Severity severity) {
+  return severity == Severity::note ? "note" : severity == Severity::warning ? "warning" : "error";
+}
+
+struct Finding {
+  Severity severity;
+  std::string object, what, next_command;
+};
+
+/// How the newest attempt ended, as far as can be seen from here.
+struct LastEnd {
+  std::uint32_t attempt = 0;
+  std::string why;
+  std::optional<int> code;
+};
+
+struct Diagnosis {
+  std::vector<Finding> findings;
+  std::optional<LastEnd> last_end;
+  bool is_damaged = false, is_resumable = false;
+  bool is_ok() const { return !is_damaged && is_resumable; }
+  int status() const {
+    const ExitCode code = !is_resumable ? ExitCode::nothing_to_resume
+                          : is_damaged  ? ExitCode::bad_data
+                                        : ExitCode::finished;
+    return static_cast<int>(code);
+  }
+};
+
+class Doctor {
+ public:
+  Doctor(const Look& look, const std::string& directory)
+      : look_(look),
+        word_(shell_word(directory)),
+        store_(look.seams().store),
+        seams_{look.seams().clock, look.seams().random, look.seams().executor, store_, look.seams().process} {
+  }
+
+  Result<Diagnosis> run() {
+    look_at_directory();
+    UNBROKEN_DO(look_at_run_object());
+    UNBROKEN_DO(look_at_checkpoints());
+    UNBROKEN_DO(look_at_space());
+    UNBROKEN_DO(look_for_debris());
+    out_.last_end = last_end();
+    return std::move(out_);
+  }
+
+ private:
+  const History& history() const { return look_.history(); }
+
+  void find(Severity severity, std::string object, std::string what, std::string next_command = {}) {
+    out_.findings.push_back({severity, std::move(object), std::move(what), std::move(next_command)});
+  }
+  void find_damage(std::string object, std::string what, std::string next_command) {
+    out_.is_damaged = true;
+    find(Severity::error, std::move(object), std::move(what), std::move(next_command));
+  }
+  std::string verify_command(const SaveId& save) const {
+    return fmt::format("unbroken verify {} {}", word_, save.name());
+  }
+
+  void look_at_directory() {
+    for (const std::string& note : look_.runtime->notes())
+      find(Severity::warning, ".", note.starts_with("warning: ") ? note.substr(9) : note);
+    for (const std::uint64_t slot : look_.journal.repaired)
+      find_damage(slot_key(slot),
+                  "read from its second copy: nothing is lost, but the storage changed a byte",
+                  "unbroken verify " + word_);
+    if (!look_.journal.hint)
+      find(Severity::note, std::string(kHintKey),
+           "missing or damaged: it is only asked whether the journal was cut, and the next save writes it "
+           "anew");
+  }
+
+  Result<> look_at_run_object() {
+    const std::string object(kRunKey);
+    const auto text = store_.get(kRunKey, kRunBytesMax, look_.by());
+    if (text.is(Code::not_found)) {
+      find(Severity::note, object, "missing: the next start makes it again from the journal");
+      return Done{};
+    }
+    if (!text.ok() && !text.is(Code::corrupt)) return text.error();
+    const auto opened = text.ok() ? decode_run(text.value()) : Result<OpenedRun>(text.error());
+    if (opened.is(Code::unsupported)) return opened.error();
+    const std::string next = "unbroken verify " + word_;
+    if (!opened.ok()) {
+      find_damage(object, opened.error().what() + ": the journal says the same, so nothing is lost", next);
+    } else if (opened.value().run.uuid != history().genesis()->run) {
+      find_damage(object,
+                  fmt::format("belongs to run {}, the journal to run {}", opened.value().run.uuid,
+                              history().genesis()->run),
+                  next);
+    } else if (opened.value().is_repaired) {
+      find_damage(object, "read from its second copy: nothing is lost, but the storage changed a byte", next);
+    }
+    return Done{};
+  }
+
+  Result<> look_at_checkpoints() {
+    std::uint64_t total = 0;
+    for (const Checkpoint& c : history().checkpoints()) total += c.is_intended ? 0 : c.commit.state_bytes;
+    const Progress progress(
+        "reading", total, [this] { return store_.bytes_read(); }, seams_.clock, seams_.executor);
+    std::set<SaveId> whole;
+    for (const Checkpoint& c : history().checkpoints()) {
+      if (c.is_intended) continue;
+      UNBROKEN_TRY(const bool is_whole, look_at(c));
+      if (is_whole) whole.insert(c.commit.save);
+    }
+    for (const Checkpoint* c : history().lineage())
+      out_.is_resumable = out_.is_resumable || (c->is_good() && whole.contains(c->commit.save));
+    if (out_.is_resumable) return Done{};
+    if (history().checkpoints().empty())
+      find(Severity::error, "journal", "no checkpoint was committed yet, so there is nothing to resume",
+           "unbroken ls " + word_);
+    else
+      find(Severity::error, "journal", "no checkpoint is left that can be resumed", "unbroken ls " + word_);
+    return Done{};
+  }
+
+  /// True where everything of it can be read.
+  Result<bool> look_at(const Checkpoint& c) {
+    const SaveId& save = c.commit.save;
+    const auto found = unbroken::run(seams_, ReadSave(c.commit, ReadSave::Depth::everything), look_.by());
+    if (found.is(Code::unavailable)) {
+      find(Severity::error, save_prefix(save), fmt::format("cannot be read: {}", found.error().what()),
+           verify_command(save));
+      out_.is_damaged = true;
+      return false;
+    }
+    if (!found.ok()) return found.error();
+    const bool is_whole = found.value().damage.empty();
+    if (!is_whole) {
+      UNBROKEN_TRY(const JournalRead now, look_at_run(seams_, look_.by()));
+      const Checkpoint* still = now.history.find(save);
+      if (still == nullptr || still->is_intended) return false;  // retention is at work
+    }
+    for (const Damage& damage : found.value().damage)
+      find_damage(damage.object,
+                  fmt::format("checkpoint {}: at byte {}: {}", save.name(), damage.offset, damage.what),
+                  verify_command(save));
+    if (c.is_quarantined()) {
+      out_.is_damaged = true;
+      find(Severity::warning, save_prefix(save),
+           fmt::format("checkpoint {} was put aside for {}: {}{}", save.name(), c.quarantine->object,
+                       c.quarantine->seen, is_whole ? "; now it reads back whole" : ""),
+           verify_command(save));
+    }
+    if (c.commit.health != "ok")
+      find(Severity::warning, save_prefix(save),
+           fmt::format("checkpoint {} is {}", save.name(), c.commit.health),
+           fmt::format("unbroken show {} {}", word_, save.name()));
+    return is_whole;
+  }
+
+  Result<> look_at_space() {
+    std::uint64_t needed = 0;
+    for (const Checkpoint& c : history().checkpoints()) needed = std::max(needed, c.commit.state_bytes);
+    const auto free = store_.free_bytes(look_.by());
+    if (free.ok() && free.value() < needed)
+      find(Severity::warning, ".",
+           fmt::format("{} are free, the next save needs about {}", format_bytes(free.value()),
+                       format_bytes(needed)),
+           "df -h " + word_);
+    return Done{};
+  }
+
+  /// Folders of saves that were never committed.
+  Result<> look_for_debris() {
+    UNBROKEN_TRY(const std::vector<std::string> names, store_.list(kDataPrefix, look_.by()));
+    for (const std::string& name : names) {
+      const auto save = save_from_name(name);
+      if (!save || history().find(*save) != nullptr) continue;
+      find(Severity::note, save_prefix(*save),
+           history().is_dead(*save) ? "left by a save that never came to its end; the next start removes it"
+                                    : "a save that is not committed yet, or never will be");
+    }
+    return Done{};
+  }
+
+  std::optional<LastEnd> last_end() const {
+    const Attempt* newest = history().newest_attempt();
+    if (newest == nullptr) return std::nullopt;
+    const Owner& owner = newest->open.owner;
+    LastEnd end{newest->open.attempt, {}, {}};
+    if (look_.journal.hint && look_.journal.hint->closed == newest->slot) {
+      end.why = "it ended in an orderly way: finished, or stopped with its state saved";
+      return end;
+    }
+    const Owner here = this_owner(seams_);
+    const std::string who = fmt::format("process {} on {}", owner.pid, owner.host);
+    const bool is_rebooted = owner.host == here.host && owner.boot_id != here.boot_id;
+    const Liveness liveness = seams_.process.liveness(
+        {owner.host, owner.boot_id, owner.pid_namespace, owner.pid, owner.start_ticks});
+    if (owner.device != here.device || owner.inode != here.inode) {
+      end.why = fmt::format(
+          "it did not end in an orderly way before this directory was copied or moved; it was {}", who);
+    } else if (liveness == Liveness::alive) {
+      end.why = fmt::format("it goes on: {} is running", who);
+    } else if (liveness == Liveness::dead || is_rebooted) {
+      end.why = fmt::format("it was killed or crashed: {} is gone{} and closed nothing", who,
+                            is_rebooted ? ", its machine was restarted," : "");
+      end.code = static_cast<int>(ExitCode::crash);
+    } else {
+      end.why =
+          fmt::format("it did not end in an orderly way, as far as can be seen from here; it was {}", who);
+    }
+    return end;
+  }
+
+  const Look& look_;
+  const std::string word_;
+  CountingStore store_;
+  const Seams seams_;
+  Diagnosis out_;
+};
+
+Json to_json(const Diagnosis& diagnosis) {
+  Json findings = Json::array();
+  for (const Finding& f : diagnosis.findings)
+    findings.push_back({{"severity", name_of(f.severity)},
+                        {"object", f.object},
+                        {"what", f.what},
+                        {"next_command", f.next_command.empty() ? Json() : Json(f.next_command)}});
+  Json last_end;
+  if (const auto& end = diagnosis.last_end)
+    last_end = {
+        {"attempt", end->attempt}, {"why", end->why}, {"code", end->code ? Json(*end->code) : Json()}};
+  return {{"ok", diagnosis.is_ok()},
+          {"resumable", diagnosis.is_resumable},
+          {"last_end", std::move(last_end)},
+          {"findings", std::move(findings)}};
+}
+
+std::string to_text(const Diagnosis& diagnosis, const Look* look) {
+  std::string out;
+  if (look != nullptr) {
+    const Checkpoint* newest = look->history().newest();
+    out +=
+        fmt::format("{}: {}\n", look->runtime->path(),
+                    newest == nullptr ? "no checkpoint" : "newest checkpoint " + newest->commit.save.name());
+  }
+  if (const auto& end = diagnosis.last_end)
+    out += fmt::format("attempt {}: {}{}\n", end->attempt, end->why,
+                       end->code ? fmt::format(" (as status {})", *end->code) : "");
+  for (const Finding& f : diagnosis.findings) {
+    const Colour colour = f.severity == Severity::error     ? Colour::red
+                          : f.severity == Severity::warning ? Colour::yellow
+                                                            : Colour::dim;
+    out += fmt::format("{} {}: {}\n", painted(fmt::format("{:<8}", name_of(f.severity)), colour), f.object,
+                       f.what);
+    if (!f.next_command.empty()) out += fmt::format("         next: {}\n", f.next_command);
+  }
+  return out + (diagnosis.is_ok()        ? "nothing is wrong\n"
+                : diagnosis.is_resumable ? "something is damaged; the run can be resumed\n"
+                                         : "nothing can be resumed\n");
+}
+
+Result<int> examine(const std::string& directory, bool is_json) {
+  auto looked = look_at(directory);
+  Diagnosis diagnosis;
+  if (looked.is(Code::journal_unreadable)) {
+    const Error& error = looked.error();
+    diagnosis.is_damaged = true;
+    diagnosis.findings.push_back(
+        {Severity::error, "journal", error.what(),
+         error.next_command().empty() ? "unbroken verify " + shell_word(directory) : error.next_command()});
+  } else {
+    if (!looked.ok()) return std::move(looked).error();
+    UNBROKEN_TRY(diagnosis, Doctor(looked.value(), directory).run());
+  }
+  const Look* look = looked.ok() ? &looked.value() : nullptr;
+  UNBROKEN_DO(is_json ? print_json(to_json(diagnosis)) : print(to_text(diagnosis, look)));
+  return diagnosis.status();
+}
+
+}  // namespace
+
+int doctor_command(int argc, char** argv) {
+  CLI::App app("What is damaged, why the last life ended, and what to do next", "unbroken doctor");
+  std::string directory;
+  bool is_json = false;
+  app.add_option("DIR", directory, "the run's directory")->required();
+  app.add_flag("--json", is_json, "one JSON object");
+  return run_command(app, argc, argv, [&] { return examine(directory, is_json); });
+}
+
+}  // namespace unbroken

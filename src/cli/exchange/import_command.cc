@@ -1,0 +1,209 @@
+// `unbroken import`: a foreign checkpoint as a run. Pickles are read by a machine that executes nothing, in a
+// process that can do nothing but compute.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <map>
+
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "exchange/foreign_files.h"
+#include "os/sandbox.h"
+#include "os/user_path.h"
+#include "os/work_folder.h"
+#include "session/runtime.h"
+#include "session/settings.h"
+#include "transfer/import_run.h"
+#include "world/advice.h"
+
+namespace unbroken {
+
+namespace {
+
+constexpr std::size_t kFilesMax = 4096;
+constexpr std::uint64_t kMetadataBytesMax = std::uint64_t{1} << 30;
+
+struct Request {
+  std::string from, to, step = "0";
+  bool is_json = false;
+};
+
+class UserSource final : public ByteSource {
+ public:
+  explicit UserSource(UserFileReader file) : file_(std::move(file)) {}
+  std::uint64_t bytes() const override { return file_.bytes(); }
+  Result<> read(std::uint64_t offset, MutableBytes into) const override { return file_.read(offset, into); }
+  int number() const { return file_.number(); }
+
+ private:
+  UserFileReader file_;
+};
+
+/// What was read of a foreign checkpoint, and the files it lies in.
+struct Foreign {
+  ImportPlan plan;
+  std::vector<std::unique_ptr<UserSource>> files;
+
+  ForeignFiles sources() const {
+    ForeignFiles out;
+    for (const auto& file : files) out.push_back(file.get());
+    return out;
+  }
+  Result<> check() const {
+    std::vector<std::uint64_t> sizes;
+    for (const auto& file : files) sizes.push_back(file->bytes());
+    return check_plan(plan, sizes);
+  }
+};
+
+/// A plan made in the sandbox, which keeps `files`.
+Result<ImportPlan> plan_in_sandbox(const std::vector<int>& files,
+                                   const std::function<Result<ImportPlan>()>& read) {
+  UNBROKEN_TRY(const std::string answer, run_in_sandbox(files, [&]() -> Result<std::string> {
+                 UNBROKEN_TRY(const ImportPlan plan, read());
+                 return encode_plan(plan);
+               }));
+  return decode_plan(answer);
+}
+
+Result<Foreign> read_file(const std::string& path) {
+  Foreign out;
+  UNBROKEN_TRY(UserFileReader file, UserFileReader::open(path));
+  out.files.push_back(std::make_unique<UserSource>(std::move(file)));
+  const UserSource& source = *out.files.front();
+  UNBROKEN_TRY(const ForeignKind kind, foreign_kind(source));
+  if (!is_pickled(kind)) {
+    UNBROKEN_TRY(out.plan, read_safetensors(source));
+  } else {
+    UNBROKEN_TRY(out.plan, plan_in_sandbox({source.number()}, [&] {
+                   return kind == ForeignKind::torch_zip ? read_torch_zip(source) : read_torch_legacy(source);
+                 }));
+  }
+  return out;
+}
+
+Result<Foreign> read_directory(const std::string& path) {
+  Foreign out;
+  UNBROKEN_TRY(const std::vector<std::string> names, list_user_folder(path));
+  auto opened = UserFileReader::open_in(path, ".metadata");
+  if (opened.is(Code::not_found))
+    return Error(Code::not_found,
+                 "there is no .metadata in it, so it is no checkpoint of "
+                 "torch.distributed.checkpoint, or not a whole one");
+  if (!opened.ok()) return std::move(opened).error();
+  const UserSource metadata(std::move(opened).value());
+  std::vector<int> numbers{metadata.number()};
+  NumberedSources sources;
+  for (const std::string& name : names) {
+    if (!name.ends_with(".distcp")) continue;
+    if (out.files.size() == kFilesMax)
+      return Error(Code::unsupported, fmt::format("more than {} files of tensors are not read", kFilesMax));
+    UNBROKEN_TRY(UserFileReader file, UserFileReader::open_in(path, name));
+    out.files.push_back(std::make_unique<UserSource>(std::move(file)));
+    numbers.push_back(out.files.back()->number());
+    sources[name] = {static_cast<std::uint32_t>(out.files.size() - 1), out.files.back().get()};
+  }
+  UNBROKEN_TRY(out.plan, plan_in_sandbox(numbers, [&]() -> Result<ImportPlan> {
+                 UNBROKEN_TRY(const std::string text,
+                              read_range(metadata, 0, metadata.bytes(), kMetadataBytesMax));
+                 return read_dcp(text, sources);
+               }));
+  return out;
+}
+
+std::uint64_t bytes_of(const ImportPlan& plan) {
+  std::uint64_t bytes = 0;
+  for (const ChecksummedRange& range : plan.checks) bytes += range.bytes;
+  for (const ImportedTensor& tensor : plan.tensors) bytes += byte_size(tensor.dtype, tensor.shape).value();
+  return bytes;
+}
+
+/// Writes the run into a folder of our own.
+Result<ImportedRun> write_run(const Foreign& foreign, const Request& request, std::uint64_t step,
+                              const std::string& folder) {
+  UNBROKEN_TRY(
+      std::unique_ptr<Runtime> runtime,
+      Runtime::open(folder,
+                    {.purpose = RuntimeOptions::Purpose::train, .group = {}, .is_fresh_allowed = true}));
+  const Seams& seams = runtime->seams();
+  const Deadline by = seams.within(kCallLimit);
+  std::atomic<std::uint64_t> done{0};
+  const Progress progress(
+      "importing", bytes_of(foreign.plan), [&done] { return done.load(); }, seams.clock, seams.executor);
+  const auto tell = [&done](std::uint64_t bytes) { done.fetch_add(bytes); };
+  const ForeignFiles files = foreign.sources();
+  UNBROKEN_DO(verify_checksums(foreign.plan, files, tell));
+  std::map<std::string, std::string> provenance = provenance_of(*runtime);
+  provenance["directory"] = absolute_path(request.to);
+  provenance["imported_from"] = absolute_path(request.from);
+  return import_run(seams, foreign.plan, files,
+                    {.step = step,
+                     .provenance = std::move(provenance),
+                     .probe = [&runtime](const Deadline& until) { return runtime->probe(until); },
+                     .tell = tell},
+                    by);
+}
+
+/// Whatever is wrong with the foreign file; nothing of ours helps against that.
+Error about(Error error, const std::string& path) {
+  return std::move(error).with(path).next(fmt::format("ls -la {}", shell_word(path)));
+}
+
+Result<int> import_checkpoint(const Request& request) {
+  const auto step = parse_u64(request.step, 999'999'999'999);
+  if (!step.ok())
+    return Error(Code::bad_argument, fmt::format("--step {}: it is no number of steps", request.step));
+  std::string to = request.to;
+  while (to.size() > 1 && to.ends_with('/')) to.pop_back();
+  if (is_there(to) && !is_empty_folder(to))
+    return Error(Code::bad_argument,
+                 fmt::format("{}: it is there already: a new run needs a place of its own", to))
+        .next(fmt::format("unbroken import {} --to {}-2", shell_word(request.from), shell_word(to)));
+  auto foreign = is_user_folder(request.from) ? read_directory(request.from) : read_file(request.from);
+  if (foreign.ok()) {
+    if (auto fine = foreign.value().check(); !fine.ok()) foreign = std::move(fine).error();
+  }
+  if (!foreign.ok()) return about(std::move(foreign).error(), request.from);
+  UNBROKEN_TRY(const std::string folder,
+               make_work_folder(folder_of(to), fmt::format(".{}.importing", last_name_of(to))));
+  auto imported = write_run(foreign.value(), request, step.value(), folder);
+  auto moved = imported.ok() ? move_folder(folder, to) : Result<>(Done{});
+  if (!imported.ok() || !moved.ok()) remove_work_folder(folder);
+  if (imported.is(Code::corrupt)) return about(std::move(imported).error(), request.from);
+  if (!imported.ok()) return std::move(imported).error();
+  UNBROKEN_DO(moved);
+  const ImportedRun& run = imported.value();
+  if (foreign.value().plan.has_unchecked_bytes)
+    say(fmt::format("note: {} carries no checksums, so damage in it cannot be seen", request.from));
+  if (request.is_json) {
+    UNBROKEN_DO(print_json({{"run", run.run},
+                            {"directory", to},
+                            {"name", run.commit.save.name()},
+                            {"step", run.commit.save.step},
+                            {"attempt", run.commit.save.attempt},
+                            {"tensors", run.tensors},
+                            {"bytes", run.commit.state_bytes}}));
+  } else {
+    UNBROKEN_DO(print(fmt::format("{}: checkpoint {}, {} tensors, {}\n", to, run.commit.save.name(),
+                                  run.tensors, format_bytes(run.commit.state_bytes))));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int import_command(int argc, char** argv) {
+  CLI::App app("A foreign checkpoint as a run: safetensors, torch.save, torch.distributed.checkpoint",
+               "unbroken import");
+  Request request;
+  app.add_option("FROM", request.from, "a .safetensors, .pt, .pth or .bin file, or a DCP directory")
+      ->required();
+  app.add_option("--to", request.to, "the new run's directory")->required();
+  app.add_option("--step", request.step, "completed steps that it stands for")->capture_default_str();
+  app.add_flag("--json", request.is_json, "one JSON object");
+  return run_command(app, argc, argv, [&] { return import_checkpoint(request); });
+}
+
+}  // namespace unbroken

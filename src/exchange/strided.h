@@ -1,0 +1,23 @@
+#pragma once
+// Whether a tensor with strides lies within its storage and gives every element a place of its own.
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "state/dtype.h"
+
+namespace unbroken {
+
+/// Row-major strides. Errors: bad_argument where the shape has too many elements.
+Result<std::vector<std::uint64_t>> contiguous_strides(std::span<const std::uint64_t> shape);
+bool are_contiguous(std::span<const std::uint64_t> shape, std::span<const std::uint64_t> strides);
+/// Elements from the first to behind the last one; 0 for a tensor without elements. Errors: corrupt where it
+/// does not fit 63 bits, or where two elements could share a place (a stride of 0, or below what the axes
+/// inside it span).
+Result<std::uint64_t> strided_span(std::span<const std::uint64_t> shape,
+                                   std::span<const std::uint64_t> strides);
+/// Errors: corrupt, as strided_span(), or where it does not lie within `storage_elements`.
+Result<> check_strided(std::span<const std::uint64_t> shape, std::span<const std::uint64_t> strides,
+                       std::uint64_t offset, std::uint64_t storage_elements);
+
+}  // namespace unbroken

@@ -1,0 +1,118 @@
+"""doctor: what it finds, how it ends, what it says to do next; and that it never writes."""
+
+import json
+import os
+import re
+import shutil
+import signal
+
+import program
+import pytest
+from program import unbroken, unbroken_json
+
+
+def doctor(directory):
+    status, found = unbroken_json("doctor", directory)
+    assert set(found) == {"ok", "resumable", "last_end", "findings"}, found
+    for finding in found["findings"]:
+        assert set(finding) == {"severity", "object", "what", "next_command"}
+        assert finding["severity"] in ("note", "warning", "error")
+        assert finding["severity"] != "error" or finding["next_command"]
+    assert found["ok"] == (status == 0) and found["resumable"] == (status != 66)
+    text_status, out, _ = unbroken("doctor", directory)
+    assert text_status == status and all(finding["object"] in out for finding in found["findings"])
+    return status, found
+
+
+def errors(found):
+    return [finding for finding in found["findings"] if finding["severity"] == "error"]
+
+
+def flip(path, at=-1):
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1
+    path.write_bytes(raw)
+
+
+def shard(directory, step):
+    return next((directory / "data").glob(f"step-{step:012d}.*/*.safetensors"))
+
+
+def test_a_whole_run(trained):
+    status, found = doctor(trained)
+    assert status == 0 and errors(found) == []
+    assert found["last_end"]["attempt"] == 1 and "orderly" in found["last_end"]["why"]
+
+
+def test_it_never_writes(trained):
+    def picture():
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in trained.rglob("*")}
+
+    before = picture()
+    doctor(trained)
+    assert picture() == before
+
+
+def test_damage_with_something_left(copied):
+    flip(shard(copied, 12))
+    status, found = doctor(copied)
+    assert status == 65
+    (error,) = errors(found)
+    assert error["object"].startswith("data/step-000000000012") and "12.a1" in error["next_command"]
+    assert unbroken(*error["next_command"].split()[1:])[0] == 65  # and it leads on
+
+
+def test_nothing_left(copied):
+    for step in (4, 8, 12):
+        flip(shard(copied, step))
+    status, found = doctor(copied)
+    assert status == 66 and any(error["object"] == "journal" for error in errors(found))
+
+
+def test_a_journal_that_cannot_be_read(copied):
+    (copied / "journal/00000000000000000003").unlink()
+    status, found = doctor(copied)
+    assert status == 66 and found["last_end"] is None and "slot" in errors(found)[0]["what"]
+    shutil.rmtree(copied / "journal")
+    assert doctor(copied)[0] == 66
+
+
+def test_a_repaired_record_and_the_object_run(copied):
+    flip(copied / "journal/00000000000000000001", 5)
+    flip(copied / "RUN", 5)
+    status, found = doctor(copied)
+    assert status == 65
+    assert {error["object"] for error in errors(found)} == {"journal/00000000000000000001", "RUN"}
+
+
+def test_debris_is_a_note(copied):
+    (copied / "data/step-000000000099.a0001.t0").mkdir()
+    status, found = doctor(copied)
+    assert status == 0 and [f["severity"] for f in found["findings"] if "000099" in f["object"]] == ["note"]
+
+
+def test_what_is_no_run_is_66(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("missing", "empty"):
+        status, out, _ = unbroken("doctor", tmp_path / name, "--json")
+        assert status == 66 and json.loads(out)["error"]["kind"] == "NothingToResume"
+
+
+def test_why_the_last_life_ended(tmp_path):
+    process = program.start(program.python(program.SAVING, tmp_path / "run", 100000, 1, 0.01))
+    try:
+        while not list((tmp_path / "run").glob("data/*/manifest-*")):
+            assert process.poll() is None, process.communicate()
+        _, found = doctor_alive(tmp_path / "run")
+        assert "goes on" in found["last_end"]["why"] and found["last_end"]["code"] is None
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    status, found = doctor(tmp_path / "run")
+    assert status == 0
+    assert re.search("killed or crashed", found["last_end"]["why"]) and found["last_end"]["code"] == 80
+
+
+def doctor_alive(directory):
+    """While it is being written: retention may take what is looked at."""
+    return unbroken_json("doctor", directory)
