@@ -8,9 +8,9 @@ LINE_MAX = 140
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "jsonpickle"}
 EVALUATORS = {"eval", "exec", "compile", "__import__"}
 LOADERS = {("torch", "load"), ("torch", "save"), ("np", "load"), ("numpy", "load")}
-MAY_CALL = {"python/unbroken/dcp.py": {("torch", "save")}}  # in memory, for a planner that wants it so
+MAY_CALL = {"python/unbroken/_adapters/dcp.py": {("torch", "save")}}  # in memory, for a planner that wants it so
 FRAMEWORKS = {"torch", "jax", "lightning", "transformers", "accelerate"}
-ADAPTERS = {f"python/unbroken/{name}.py" for name in ("dcp", "lightning", "hf", "accelerate")}  # each imports its framework
+ADAPTERS = "python/unbroken/_adapters/"  # each of them needs its framework
 
 
 def python_rules(files, finding):
@@ -63,6 +63,7 @@ def package_rules(file, tree, finding):
             [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module else [])
         for name in names:
             framework = name.split(".")[0]
-            if framework in FRAMEWORKS and framework not in file.path.removeprefix("python/unbroken/") and file.path not in ADAPTERS:
+            is_needed = file.path.startswith(ADAPTERS) or framework in file.path.removeprefix("python/unbroken/")
+            if framework in FRAMEWORKS and not is_needed:
                 yield finding(file.path, node.lineno, "framework",
                               f"import {name} inside the function that needs it: the package imports without it")

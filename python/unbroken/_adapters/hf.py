@@ -1,0 +1,163 @@
+"""For transformers.Trainer: a callback that saves and resumes a training by a Run.
+
+    saver = unbroken.hf.Callback("runs/trainer", every=100)
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[saver])
+    trainer.train(resume_from_checkpoint=saver.resume())
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import shutil
+import tempfile
+import weakref
+
+from safetensors.torch import save_file
+from transformers import TrainerCallback
+
+from unbroken._adapters.accelerate import unwrapped
+from unbroken._adapters.guest import Guest, capped
+from unbroken.errors import Misconfigured
+
+_TIMINGS = ("_runtime", "_per_second")  # differ from life to life
+
+
+class Callback(TrainerCallback):
+    """Saves a training as the run in `dir`, and resumes it; `options` are those of unbroken.Run. One training each.
+
+    A step is a step of the optimizer, and complete when it was logged and evaluated. Saved are the model, optimizer,
+    scheduler, gradient scaler, the trainer's state (without timings) and the global generators. In the data the
+    Trainer's own resume skips what was seen. The last step is durable when train() returns. A stop raises
+    unbroken.Interrupted out of train(). UNBROKEN_STEPS ends the training early. The Trainer itself need save nothing
+    (save_strategy="no").
+    """
+
+    def __init__(self, dir, **options):
+        self._guest = Guest(dir, options)
+        self._progress = _Progress()
+        self._guest.run.attach(trainer=self._progress)
+        self._arguments = None
+        self._told = 0  # the step that the trainer was told to go on from
+        self._rewinds = False
+
+    @property
+    def run(self):
+        """The unbroken.Run."""
+        return self._guest.run
+
+    def resume(self) -> str | None:
+        """For `trainer.train(resume_from_checkpoint=...)`; None where there is nothing to go on from.
+
+        Make the model before. What it returns is a folder that tells the trainer where it was; it holds no weights:
+        those are put into the model when the training begins.
+        """
+        step = self._guest.restore()
+        if self._guest.is_fresh:
+            return None
+        folder = tempfile.mkdtemp(prefix="unbroken-resume-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        state = dict(self._progress.saved)
+        self._told = state["global_step"] = self._no_epoch_left(state) if self._has_finished(step) else step
+        _write(folder, "trainer_state.json", state)
+        names = {name: "nothing.safetensors" for name in self._names_of_model()}
+        _write(folder, "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
+        save_file({}, os.path.join(folder, "nothing.safetensors"))
+        return folder
+
+    def _names_of_model(self):
+        saved = self.run._loader.saved
+        return [name.removeprefix("model.") for name in (*saved.specs, *saved.aliases) if name.startswith("model.")]
+
+    def _limit(self) -> int | None:
+        steps = -1 if self._arguments is None else self._arguments.max_steps
+        return capped(steps if steps > 0 else None)
+
+    def _has_finished(self, step) -> bool:
+        limit = self._limit()
+        return limit is not None and step >= limit
+
+    def _no_epoch_left(self, state) -> int:
+        """A step after all epochs: a trainer that is told of the last step itself would take one more."""
+        an_epoch = max(1, math.ceil(state["global_step"] / max(state["epoch"], 1e-9)))
+        return (max(state["max_steps"], self._limit()) // an_epoch + 2) * an_epoch
+
+    # -- what the trainer calls
+
+    def on_init_end(self, args, state, control, **more):
+        self._arguments = args
+
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, lr_scheduler=None, **more):
+        if args.world_size > 1:
+            raise Misconfigured("unbroken.hf: more than one process comes later")
+        step = self._guest.restore()
+        if state.global_step != self._told or (self._told == 0 and not self._guest.is_fresh):
+            raise Misconfigured("call trainer.train(resume_from_checkpoint=saver.resume()): the run goes on")
+        state.global_step = step
+        self._progress.state = state
+        parts = {"model": model, "optimizer": unwrapped(optimizer), "scheduler": unwrapped(lr_scheduler)}
+        scaler = getattr(optimizer, "scaler", None)
+        self.run.attach(**parts, **({} if scaler is None else {"scaler": scaler}))
+        self._rewinds = not self._guest.is_fresh
+
+    def on_epoch_begin(self, args, state, control, **more):
+        self._complete(state)
+        if self._rewinds:  # before the loader draws its seed
+            self._guest.rewind()
+            self._rewinds = not float(state.epoch).is_integer()
+
+    def on_step_begin(self, args, state, control, **more):
+        self._complete(state)
+        if self._rewinds:  # in mid-epoch, with the batch already there
+            self._guest.rewind()
+            self._rewinds = False
+
+    def on_step_end(self, args, state, control, **more):
+        if self.run._stop.is_pending:  # evaluation may take too long
+            self._complete(state)
+        if self._has_finished(state.global_step):
+            control.should_training_stop = True
+
+    def on_epoch_end(self, args, state, control, **more):
+        if not float(state.epoch).is_integer():  # it ends early: what comes now is no part of the step
+            self._complete(state)
+            self._guest.save_last()
+
+    def on_train_end(self, args, state, control, **more):
+        self._complete(state)
+        self._guest.save_last()
+        self.run.close()
+
+    def _complete(self, state):
+        if state.global_step <= self.run._step:
+            return
+        last = state.log_history[-1] if state.log_history else {}
+        is_new = last.get("step") == state.global_step
+        noted = {name: last[name] for name in ("loss", "grad_norm", "learning_rate") if is_new and name in last}
+        self.run.step(**noted)
+
+
+class _Progress:
+    """The state of a Trainer, as a run can attach it."""
+
+    def __init__(self):
+        self.state = None
+        self.saved: dict = {}
+
+    def state_dict(self) -> dict:
+        if self.state is None:
+            return self.saved
+        plain = json.loads(json.dumps(dataclasses.asdict(self.state)))  # as the trainer itself keeps it
+        entries = [entry for entry in plain["log_history"] if "train_runtime" not in entry]
+        plain["log_history"] = [{k: v for k, v in entry.items() if not k.endswith(_TIMINGS)} for entry in entries]
+        return plain
+
+    def load_state_dict(self, state: dict) -> None:
+        self.saved = state
+
+
+def _write(folder, name, content):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        json.dump(content, file)
