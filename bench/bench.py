@@ -1,6 +1,7 @@
 """Saving and loading measured beside PyTorch, at equal durability, in one run.
 
     ./dev bench save|load [--json] [--quick]
+    ./dev bench ettr|step ...    (ettr.py, step.py)
 
 Both sides write the same tensors to the same file system and are durable when the clock stops: file and directory
 synced. They take turns (A B B A), so that a noisy machine disturbs both alike. A ratio is what counts; the seconds are
@@ -9,6 +10,7 @@ until every byte is in memory, verified on our side, from a warm page cache.
 """
 
 import argparse
+import importlib
 import json
 import os
 import random
@@ -22,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 # name -> (tensors, elements of float32 in each)
 SHAPES = {"large": (25, MIB), "small": (5000, 5120)}
+BESIDE = ("ettr", "step")  # in files of their own
 LATER = ("stall", "small", "scale", "interference")
 
 
@@ -111,8 +114,10 @@ def compare(what, shape, repeats, folder):
 
 
 def main(argv):
+    if argv[:1] and argv[0] in BESIDE:
+        return importlib.import_module(argv[0]).main(argv[1:])
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["save", "load", *LATER])
+    parser.add_argument("what", choices=["save", "load", *BESIDE, *LATER])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="3 rounds instead of 11")
     arguments = parser.parse_args(argv)

@@ -21,7 +21,7 @@ from unbroken import _native, options, run  # noqa: E402
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
     """No state of another test: environment, registries, generators."""
-    for name in ("UNBROKEN_DIR", "UNBROKEN_STEPS", "UNBROKEN_TAKEOVER", "UNBROKEN_RESUMED"):
+    for name in ("UNBROKEN_DIR", "UNBROKEN_STEPS", "UNBROKEN_TAKEOVER", "UNBROKEN_RESUMED", "UNBROKEN_MTTI"):
         monkeypatch.delenv(name, raising=False)
     options._paths.clear()
     fake_core.DISK.clear()

@@ -129,7 +129,7 @@ class Session:
         pass
 
     def stats(self):
-        return {"saves": len(self.saves), "last": None}
+        return {"saves": len(self.kinds), "last": None}
 
     def is_due(self, step):
         every = self.options["every"]

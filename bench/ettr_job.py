@@ -1,0 +1,41 @@
+"""The training of the live campaign (ettr.py): steps of known length, a state of known size, every boundary noted.
+
+    python bench/ettr_job.py DIR NOTES EVERY MTTI STEP_S STATE_MIB
+
+NOTES gets 40 bytes a step: step, begin and end of the boundary (monotonic), saves so far, time to durable of the last.
+"""
+
+import os
+import struct
+import sys
+import time
+
+import numpy as np
+
+import unbroken
+
+NOTE = struct.Struct("<QddQd")
+
+
+def main(directory, notes, every, mtti, step_s, state_mib):
+    weights = np.zeros(int(float(state_mib) * 131072))
+    out = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    run = unbroken.Run(directory, every=every, keep_last=1, mtti=mtti)
+    run.attach(weights=weights)
+    step = run.restore()
+    seconds = float(step_s)
+    os.write(out, NOTE.pack(step, 0.0, time.monotonic(), 0, 0.0))
+    while True:
+        time.sleep(seconds)
+        weights[step % weights.size] += 1
+        begins = time.monotonic()
+        step = run.step()
+        ends = time.monotonic()
+        stats = run.stats()
+        last = stats["last"]
+        persist = last["durable_s"] - last["wait_s"] if last else 0.0
+        os.write(out, NOTE.pack(step, begins, ends, stats["saves"], persist))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,42 @@
+"""`unbroken explain`: the arithmetic of an interval, in the numbers of a run."""
+
+import json
+import re
+
+from program import train, unbroken, unbroken_json
+
+KEYS = {"interval_s", "stall_s", "persist_s", "mtti_s", "mtti_ci95_s", "failures", "node_days", "prior", "recovery_s",
+        "floor_s", "bound_by", "efficiency", "text"}  # fmt: skip
+
+
+def test_tells_what_the_run_goes_by(trained):
+    status, said = unbroken_json("explain", trained)
+    assert status == 0 and set(said) >= KEYS
+    assert said["bound_by"] == "given" and said["stall_s"] > 0 and said["persist_s"] > 0
+    low, high = said["mtti_ci95_s"]
+    assert low < said["mtti_s"] < high and 0 < said["efficiency"] <= 1
+    status, out, _ = unbroken("explain", trained)
+    assert status == 0 and out == said["text"] + "\n" and re.match(r"every \S+.*: given; the optimum is .* with d = ", out)
+
+
+def test_is_66_where_no_save_was_made(tmp_path, trained, copied):
+    for path in (copied / "metrics").glob("*.account"):
+        path.unlink()
+    assert unbroken("explain", copied)[0] == 66
+    assert unbroken("explain", tmp_path / "nothing")[0] == 66
+    status, out, _ = unbroken("explain", copied, "--json")
+    error = json.loads(out)["error"]
+    assert error["exit_code"] == 66 and error["next_command"].startswith("unbroken ls ")
+
+
+def test_believes_no_account_that_is_damaged(copied):
+    for path in (copied / "metrics").glob("*.account"):
+        path.write_bytes(path.read_bytes().replace(b"stall_s", b"stall_t", 1))
+    assert unbroken("explain", copied)[0] == 66
+
+
+def test_a_second_life_goes_by_the_first(tmp_path):
+    train(tmp_path / "run", 6, 2)
+    train(tmp_path / "run", 12, 2)
+    said = unbroken_json("explain", tmp_path / "run")[1]
+    assert said["failures"] == 0 and said["node_days"] > 0
