@@ -46,7 +46,8 @@ class TorchArchive {
   Ref root() const { return root_; }
   /// Where a storage is; its checksum is added to `plan`, once. Errors: corrupt (missing, of another size).
   Result<StoragePlace> find(const PickleValue& storage, ImportPlan& plan);
-  bool has_checksums() const { return zip_.has_checksums; }
+  /// Before another plan is made of it.
+  void forget_checks() { is_checked_.clear(); }
 
  private:
   PickleHeap heap_;

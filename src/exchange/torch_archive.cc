@@ -72,9 +72,10 @@ Result<ImportPlan> read_torch_zip(const ByteSource& file) {
   UNBROKEN_TRY(TorchArchive archive, TorchArchive::open(file, 0, 0));
   return plan_with_names([&](Naming naming) -> Result<ImportPlan> {
     ImportPlan plan;
-    TorchArchive again = archive;
+    archive.forget_checks();
     StateTaker taker(
-        archive.heap(), [&](const PickleValue& storage) { return again.find(storage, plan); }, naming, plan);
+        archive.heap(), [&](const PickleValue& storage) { return archive.find(storage, plan); }, naming,
+        plan);
     UNBROKEN_TRY(plan.tree, taker.take_file(archive.root()));
     return plan;
   });
