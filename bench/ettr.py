@@ -159,7 +159,7 @@ def report(results, elapsed_s):
 def note(options, results, elapsed_s):
     """One line in the ledger."""
     auto = results[0]
-    ledger.append("ettr", "ettr", n=sum(r["kills"] for r in results), elapsed_s=elapsed_s, command="./dev bench ettr",
+    ledger.append("ettr", "ettr", n=sum(r["kills"] for r in results), elapsed_s=elapsed_s, command=options.command,
                   violations=int(abs(auto["efficiency"] - auto["closed_form"]) > 3 * auto["spread"]),
                   seed_first=options.seed, seed_last=options.seed, load=round(os.getloadavg()[0], 2),
                   jobs=[{k: round(v, 6) if isinstance(v, float) else v for k, v in r.items()} for r in results])
@@ -179,6 +179,7 @@ def main(argv):
     parser.add_argument("--ledger", action="store_true", help="add a line to campaigns/ettr.jsonl")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
+    options.command = " ".join(["./dev bench ettr", *(word for word in argv if word != "--ledger")])
     with tempfile.TemporaryDirectory(prefix="ettr-", dir=ROOT / "build") as folder:
         results, elapsed_s = campaign(options, Path(folder))
     if options.ledger:
