@@ -1,8 +1,11 @@
 #include "cli/look.h"
 
-#include "engine/reader.h"
+#include <fmt/format.h>
+
+#include "cli/command.h"
 #include "restore/choose.h"
 #include "session/settings.h"
+#include "world/advice.h"
 
 namespace unbroken {
 
@@ -10,20 +13,33 @@ Deadline Look::by() const {
   return seams().within(kCallLimit);
 }
 
+namespace {
+
+/// Says where, and what to run next, unless the error says it itself.
+Error located(Error error, const std::string& directory, std::string_view command) {
+  if (error.what().find(directory) == std::string::npos) error = std::move(error).with(directory);
+  if (!error.next_command().empty()) return error;
+  return std::move(error).next(fmt::format("{} {}", command, shell_word(directory)));
+}
+
+/// Of the directory itself: the command walks down the path and shows what each step of it is.
+Error pointing_to_path(Error error, const std::string& directory) {
+  return located(std::move(error), directory, "namei -l");
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Runtime>> open_directory(const std::string& directory) {
-  return Runtime::open(directory,
-                       {.purpose = RuntimeOptions::Purpose::look, .group = {}, .is_fresh_allowed = false});
+  auto opened = Runtime::open(
+      directory, {.purpose = RuntimeOptions::Purpose::look, .group = {}, .is_fresh_allowed = false});
+  if (!opened.ok()) return pointing_to_path(std::move(opened).error(), directory);
+  return opened;
 }
 
 Result<Look> look_at(const std::string& directory) {
   UNBROKEN_TRY(std::unique_ptr<Runtime> runtime, open_directory(directory));
   auto journal = look_at_run(runtime->seams(), runtime->seams().within(kCallLimit));
-  if (!journal.ok()) {
-    Error error = std::move(journal).error();
-    std::string next = error.next_command();
-    if (next.ends_with(" DIR")) next.replace(next.size() - 3, 3, directory);
-    return std::move(error).next(std::move(next));
-  }
+  if (!journal.ok()) return pointing_to_path(std::move(journal).error(), directory);
   return Look{std::move(runtime), std::move(journal).value()};
 }
 
@@ -40,8 +56,17 @@ Result<const Checkpoint*> choose_any(const History& history, const std::string& 
 }
 
 Error pointing_to_list(Error error, const std::string& directory) {
-  if (!error.next_command().empty()) return error;
-  return std::move(error).next("unbroken ls " + directory);
+  return located(std::move(error), directory, "unbroken ls");
+}
+
+Result<Reader> read_at(const Look& look, const std::string& directory, const std::string& at,
+                       std::string_view doing) {
+  auto reader = Reader::open(look.seams(), at, look.by());
+  if (!reader.ok()) return pointing_to_list(std::move(reader).error(), directory);
+  for (const FellBack& fallen : reader.value().fell_back())
+    say(fmt::format("warning: checkpoint {} is damaged ({}: {}): {} {}", fallen.save.name(), fallen.object,
+                    fallen.what, doing, reader.value().saved().commit.save.name()));
+  return reader;
 }
 
 }  // namespace unbroken

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/reader.h"
 #include "journal/read_journal.h"
 #include "session/runtime.h"
 
@@ -17,14 +18,19 @@ struct Look {
 };
 
 /// Errors: not_found (missing, empty, not a run), journal_unreadable, bad_argument (writable by everybody),
-/// unsupported, unavailable. Next commands name the directory.
+/// unsupported, unavailable. Each names the directory and has a next command.
 Result<Look> look_at(const std::string& directory);
 /// Only opens the directory.
 Result<std::unique_ptr<Runtime>> open_directory(const std::string& directory);
 
 /// The checkpoint that `at` means, quarantined or not; removed ones are not_found.
 Result<const Checkpoint*> choose_any(const History& history, const std::string& at);
-/// An error about a checkpoint, with `unbroken ls` as what to do next where it says nothing better.
+/// The checkpoint that `at` means, its index and manifest read. Says on stderr where "newest" had to fall
+/// back, and what is being done with the older one: "showing", "comparing".
+Result<Reader> read_at(const Look& look, const std::string& directory, const std::string& at,
+                       std::string_view doing);
+/// An error about a checkpoint, with the directory, and `unbroken ls` as what to do next where it says
+/// nothing better.
 Error pointing_to_list(Error error, const std::string& directory);
 
 }  // namespace unbroken

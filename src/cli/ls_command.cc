@@ -1,6 +1,7 @@
 // `unbroken ls`: what the journal says of each checkpoint; no object of a checkpoint is read.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/text.h"
@@ -18,10 +19,9 @@ std::string_view state_of(const Checkpoint& c) {
 }
 
 /// Newest first, in the order of the journal; what was removed is not there.
-std::vector<const Checkpoint*> listed(const History& history) {
-  std::vector<const Checkpoint*> out;
-  for (auto c = history.checkpoints().rbegin(); c != history.checkpoints().rend(); ++c)
-    if (!c->is_intended) out.push_back(&*c);
+std::vector<Standing> listed(const History& history) {
+  std::vector<Standing> out = standings(history);
+  std::reverse(out.begin(), out.end());
   return out;
 }
 
@@ -31,7 +31,8 @@ Json metrics_of(const Checkpoint& c) {
   return out;
 }
 
-Json entry(const Look& look, const Checkpoint& c) {
+Json entry(const Standing& standing, std::string_view survives) {
+  const Checkpoint& c = *standing.checkpoint;
   const SaveId& save = c.commit.save;
   return {{"step", save.step},
           {"attempt", save.attempt},
@@ -40,19 +41,18 @@ Json entry(const Look& look, const Checkpoint& c) {
           {"state", state_of(c)},
           {"bytes", c.commit.state_bytes},
           {"created", format_time(c.at_unix_ms)},
-          {"survives", look.runtime->survives()},
+          {"survives", survives},
           {"tiers", Json::array({c.commit.tier})},
-          {"kept_by", kept_by(look.history(), save)},
+          {"kept_by", standing.kept_by},
           {"metrics", metrics_of(c)},
-          {"lineage", look.history().is_on_lineage(save)},
+          {"lineage", standing.is_on_lineage},
           {"tags", Json::array()},
           {"health", c.commit.health}};
 }
 
-std::string row(const Look& look, const Checkpoint& c) {
-  std::string kept;
-  for (const std::string& why : kept_by(look.history(), c.commit.save))
-    kept += (kept.empty() ? "" : ", ") + why;
+std::string row(const Standing& standing) {
+  const Checkpoint& c = *standing.checkpoint;
+  const std::string kept = fmt::format("{}", fmt::join(standing.kept_by, ", "));
   std::string metrics;
   for (const auto& [name, value] : c.commit.metrics) metrics += fmt::format(" {}={:.6g}", name, value);
   const std::string_view state = state_of(c);
@@ -63,15 +63,15 @@ std::string row(const Look& look, const Checkpoint& c) {
                      painted(fmt::format("{:<11}", state), colour), format_bytes(c.commit.state_bytes),
                      format_time(c.at_unix_ms), kept, metrics,
                      c.commit.health == "ok" ? "" : "  " + c.commit.health,
-                     look.history().is_on_lineage(c.commit.save) ? "" : "  (abandoned)");
+                     standing.is_on_lineage ? "" : "  (abandoned)");
 }
 
 Result<int> list(const std::string& directory, bool is_json) {
   UNBROKEN_TRY(const Look look, look_at(directory));
-  const std::vector<const Checkpoint*> all = listed(look.history());
+  const std::vector<Standing> all = listed(look.history());
   if (is_json) {
     Json checkpoints = Json::array();
-    for (const Checkpoint* c : all) checkpoints.push_back(entry(look, *c));
+    for (const Standing& standing : all) checkpoints.push_back(entry(standing, look.runtime->survives()));
     UNBROKEN_DO(
         print_json({{"run", look.history().genesis()->run}, {"checkpoints", std::move(checkpoints)}}));
     return 0;
@@ -79,7 +79,7 @@ Result<int> list(const std::string& directory, bool is_json) {
   for (const std::string& note : look.runtime->notes()) say(note);
   if (all.empty()) say(fmt::format("no checkpoints in {}", look.runtime->path()));
   std::string text;
-  for (const Checkpoint* c : all) text += row(look, *c);
+  for (const Standing& standing : all) text += row(standing);
   UNBROKEN_DO(print(text));
   return 0;
 }

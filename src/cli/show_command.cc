@@ -8,8 +8,6 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look.h"
-#include "engine/reader.h"
-#include "session/settings.h"
 
 namespace unbroken {
 
@@ -92,12 +90,7 @@ std::string to_text(const SavedState& saved) {
 
 Result<int> show(const std::string& directory, const std::string& at, bool is_json) {
   UNBROKEN_TRY(const Look look, look_at(directory));
-  auto opened = Reader::open(look.seams(), at, look.by());
-  if (!opened.ok()) return pointing_to_list(std::move(opened).error(), directory);
-  const Reader& reader = opened.value();
-  for (const FellBack& fallen : reader.fell_back())
-    say(fmt::format("warning: checkpoint {} is damaged ({}: {}): showing {}", fallen.save.name(),
-                    fallen.object, fallen.what, reader.saved().commit.save.name()));
+  UNBROKEN_TRY(const Reader reader, read_at(look, directory, at, "showing"));
   UNBROKEN_DO(is_json ? print_json(to_json(reader.saved())) : print(to_text(reader.saved())));
   return 0;
 }

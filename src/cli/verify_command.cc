@@ -206,7 +206,8 @@ Result<int> verify(const std::string& directory, const std::string& at, bool is_
   auto verified = Verify(look).run(at);
   if (!verified.ok()) return pointing_to_list(std::move(verified).error(), directory);
   const Report& report = verified.value();
-  const std::optional<Error> failure = report.failure();
+  std::optional<Error> failure = report.failure();
+  if (failure) failure = pointing_to_list(std::move(*failure), directory);
   if (is_json) {
     Json json = to_json(report);
     if (failure) json["error"] = unbroken::to_json(*failure);

@@ -7,9 +7,16 @@
 
 namespace unbroken {
 
-/// What keeps a checkpoint, as `ls --json` prints it: "last" (fewer than keep_last newer ones), "verified"
-/// (too few verified ones would be left), "resume", "pin". Empty: it may be condemned, or is.
-std::vector<std::string> kept_by(const History& history, const SaveId& save);
+/// Where a checkpoint stands on a prefix.
+struct Standing {
+  const Checkpoint* checkpoint;  ///< of the history, which has to outlive this
+  bool is_on_lineage;
+  /// What keeps it, as `ls --json` prints it: "last" (fewer than keep_last newer ones, or too few verified
+  /// ones would be left), "resume", "pin". Empty: it may be condemned.
+  std::vector<std::string> kept_by;
+};
+/// Of every checkpoint that is not condemned, in the order of the journal.
+std::vector<Standing> standings(const History& history);
 
 /// The oldest checkpoint for which INTENT may be appended on exactly this prefix; nullopt: none.
 /// R7: no live pin; not the resume point of the newest OPEN while that attempt has no COMMIT; at least

@@ -12,6 +12,13 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+/// Of one checkpoint; nothing where it is condemned or was never there.
+Names kept_by(const History& history, const SaveId& save) {
+  for (const Standing& standing : standings(history))
+    if (standing.checkpoint->commit.save == save) return standing.kept_by;
+  return {};
+}
+
 /// Condemns as a collector would, one decision a prefix.
 Names condemn_all(TestJournal& j) {
   Names gone;
@@ -107,7 +114,7 @@ TEST(Retention, KeepsTheResumePointUntilTheFirstCommit) {
   j.add(Policy{1, 1});
   // Five abandoned ones, and the one to resume from, the only one on the lineage: none may go.
   EXPECT_EQ(condemn_all(j), Names{});
-  EXPECT_EQ(kept_by(j.history, {1, 1, 0}), (Names{"last", "verified", "resume"}));
+  EXPECT_EQ(kept_by(j.history, {1, 1, 0}), (Names{"last", "resume"}));
   j.verified(100);
   EXPECT_EQ(condemn_all(j), (Names{"1.a1", "2.a1", "3.a1", "4.a1", "5.a1", "6.a1"}));
 }
@@ -146,10 +153,10 @@ TEST(Retention, DoesNotCountAnotherTier) {
   EXPECT_EQ(condemn_all(j), Names{});
 }
 
-TEST(KeptBy, NamesEveryReason) {
+TEST(Standings, NameEveryReason) {
   TestJournal j = journal_of("vcccc");
-  EXPECT_EQ(kept_by(j.history, {5, 1, 0}), (Names{"last", "verified"}));
-  EXPECT_EQ(kept_by(j.history, {1, 1, 0}), (Names{"verified"}));
+  EXPECT_EQ(kept_by(j.history, {5, 1, 0}), Names{"last"});
+  EXPECT_EQ(kept_by(j.history, {1, 1, 0}), Names{"last"}) << "too few would be verified without it";
   j.add(Verified{{4, 1, 0}}).add(Verified{{5, 1, 0}});
   EXPECT_EQ(kept_by(j.history, {5, 1, 0}), (Names{"last"}));
   EXPECT_EQ(kept_by(j.history, {1, 1, 0}), Names{});
@@ -157,6 +164,19 @@ TEST(KeptBy, NamesEveryReason) {
   EXPECT_FALSE(may_condemn(j.history, {9, 9, 9}));
   j.add(Intent{{1, 1, 0}});
   EXPECT_FALSE(may_condemn(j.history, {1, 1, 0}));  // it is already
+}
+
+TEST(Standings, KnowTheLineage) {
+  TestJournal j = journal_of("vvvv");
+  j.open(SaveId{2, 1, 0});
+  j.verified(10);
+  j.verified(11);
+  (void)condemn_all(j);
+  std::vector<std::pair<std::string, bool>> seen;
+  for (const Standing& s : standings(j.history))
+    seen.emplace_back(s.checkpoint->commit.save.name(), s.is_on_lineage);
+  EXPECT_EQ(seen, (std::vector<std::pair<std::string, bool>>{
+                      {"2.a1", true}, {"3.a1", false}, {"4.a1", false}, {"10.a2", true}, {"11.a2", true}}));
 }
 
 constexpr std::uint64_t kSeeds = 100;

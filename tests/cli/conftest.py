@@ -35,3 +35,9 @@ def copied(trained, tmp_path):
 def in_memory():
     with program.memory_folder() as folder:
         yield folder
+
+
+@pytest.fixture
+def public():
+    with program.public_folder() as folder:
+        yield folder

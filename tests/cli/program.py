@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,12 +41,53 @@ with unbroken.Run(directory, every=every) as run:
 SAVING = TRAIN.replace("time.sleep(delay_s)", "(step + 1) % every or run.save()")
 
 
-def start(command, *, env=None, **more):
-    """A process with captured output. It hears Ctrl-C also where the tests run in the background of a shell."""
+def start(command, *, env=None, is_ordinary=False, **more):
+    """A process with captured output. It hears Ctrl-C also where the tests run in the background of a shell.
+
+    With `is_ordinary` it belongs to a user for whom permissions count: us, or where we are root, nobody.
+    """
+    nobody = pwd.getpwnam("nobody") if is_ordinary and os.geteuid() == 0 else None
+
+    def prepare():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if nobody:
+            os.setgroups([])
+            os.setgid(nobody.pw_gid)
+            os.setuid(nobody.pw_uid)
+
     return subprocess.Popen(
         list(map(str, command)), env={**CLEAN, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **more,
+        stderr=subprocess.PIPE, text=True, preexec_fn=prepare, **more,
     )  # fmt: skip
+
+
+class Public:
+    """A folder that every user can enter, with a copy of the program: tests and checkouts may lie in private ones."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.folder.chmod(0o755)
+        self.program = self.folder / "unbroken"
+        shutil.copy(PROGRAM, self.program)
+        self.program.chmod(0o755)
+
+    def copy(self, run):
+        """A copy of a run that everybody may read."""
+        copied = self.folder / "run"
+        shutil.copytree(run, copied)
+        for path in (copied, *copied.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        return copied
+
+    def unbroken(self, *arguments):
+        """As an ordinary user."""
+        return run([self.program, *arguments], is_ordinary=True, cwd=self.folder)
+
+
+@contextlib.contextmanager
+def public_folder():
+    with tempfile.TemporaryDirectory(prefix="unbroken-test-", dir="/tmp") as folder:
+        yield Public(folder)
 
 
 def run(command, *, env=None, timeout=300, **more):

@@ -1,0 +1,140 @@
+"""Every command, and all that can be wrong with how it is called: each error says what, where and what to do next."""
+
+import re
+import shlex
+import shutil
+
+import pytest
+from program import unbroken
+from test_commands import error_in
+
+#: those that look at a run, with what stands behind the directory; `doctor` tells of it as a finding instead
+LOOKING = {
+    "ls": [], "show": ["12"], "verify": ["12"], "diff": ["8", "12"], "explain": [],
+    "export": ["12", "--to", "/dev/null/never"],
+}  # fmt: skip
+TAKES_AT = ["show", "verify", "diff", "export"]
+EVERY = [*LOOKING, "doctor", "import", "drill", "plan", "simulate", "generate", "version"]
+
+
+def missing(folder, trained):
+    return folder / "is missing"
+
+
+def empty(folder, trained):
+    (folder / "is empty").mkdir()
+    return folder / "is empty"
+
+
+def not_a_run(folder, trained):
+    (folder / "not a run").mkdir()
+    (folder / "not a run/notes.txt").write_text("mine")
+    return folder / "not a run"
+
+
+def file_in_place(folder, trained):
+    (folder / "a file").write_text("")
+    return folder / "a file"
+
+
+def below_a_file(folder, trained):
+    return file_in_place(folder, trained) / "run"
+
+
+def without_journal(folder, trained):
+    shutil.copytree(trained, folder / "run")
+    shutil.rmtree(folder / "run/journal")
+    return folder / "run"
+
+
+def with_a_hole(folder, trained):
+    shutil.copytree(trained, folder / "run")
+    (folder / "run/journal/00000000000000000003").unlink()
+    return folder / "run"
+
+
+def for_everybody(folder, trained):
+    shutil.copytree(trained, folder / "run")
+    (folder / "run").chmod(0o777)
+    return folder / "run"
+
+
+STATUSES = {
+    missing: 66, empty: 66, not_a_run: 66, file_in_place: 66, below_a_file: 66, without_journal: 66, with_a_hole: 66,
+    for_everybody: 78,
+}  # fmt: skip
+
+
+def test_every_command_is_here():
+    listed = re.findall(r"^  (\w+) +\w", unbroken("--help")[1], re.M)
+    assert sorted(listed) == sorted(EVERY)
+
+
+@pytest.mark.parametrize("command", LOOKING)
+@pytest.mark.parametrize("wrong", STATUSES, ids=lambda wrong: wrong.__name__)
+def test_directories(command, wrong, tmp_path, trained):
+    directory = wrong(tmp_path, trained)
+    status, out, err = unbroken(command, directory, *LOOKING[command], "--json")
+    error = error_in(status, out, err)
+    assert status == STATUSES[wrong] and str(directory) in error["message"]
+    assert str(directory) in shlex.split(error["next_command"])  # in quotes where it has to be
+    plain = unbroken(command, directory, *LOOKING[command])
+    assert plain == (status, "", err)
+
+
+@pytest.mark.parametrize("command", LOOKING)
+@pytest.mark.parametrize("closed", ["", "journal", "journal/00000000000000000001", "RUN"])
+def test_no_permission(command, closed, public, trained):
+    directory = public.copy(trained)
+    (directory / closed).chmod(0)
+    status, out, err = public.unbroken(command, directory, *LOOKING[command], "--json")
+    if closed == "RUN" and command != "verify":  # which only verify reads
+        assert status in (0, 1)
+        return
+    error = error_in(status, out, err)
+    assert status == 74 and error["kind"] == "StorageUnavailable"
+    assert str(directory) in error["message"] and str(directory) in error["next_command"]
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_an_unknown_option(command, trained):
+    directory = [trained, *LOOKING[command]] if command in LOOKING else []
+    status, out, err = unbroken(command, *directory, "--frobnicate", "--json")
+    error = error_in(status, out, err)
+    assert status == 78 and error["kind"] == "Misconfigured" and "--frobnicate" in error["message"]
+    assert error["next_command"] == f"unbroken {command} --help"
+
+
+@pytest.mark.parametrize("command", TAKES_AT)
+@pytest.mark.parametrize("at, status", [("7", 66), ("12.a9", 66), ("12.a1.t3", 66), ("-1", 78), ("nonsense", 78), ("1e3", 78)])
+def test_a_step_that_is_not_there(command, at, status, trained):
+    rest = [at, *LOOKING[command][1:]]
+    got, out, err = unbroken(command, trained, *rest, "--json")
+    error = error_in(got, out, err)
+    assert got == status and at in error["message"]
+    if status == 66:
+        assert "12.a1" in error["message"] and error["next_command"] == f"unbroken ls {trained}"
+
+
+@pytest.mark.parametrize(
+    "arguments, where",
+    [
+        (["drill"], "--"),
+        (["drill", "--"], "--"),
+        (["drill", "--kills", "0", "--", "true"], "--kills"),
+        (["drill", "--at", "noon", "--", "true"], "--at"),
+        (["drill", "--dir", "/dev/null", "--", "true"], "/dev/null"),
+        (["drill", "--", "/is/missing"], "/is/missing"),
+        (["plan", "--gpus", "0"], "--gpus"),
+        (["plan", "--config", "/is/missing.yaml"], "/is/missing.yaml"),
+        (["simulate", "--stall", "1min", "--mtti", "1d", "--seeds", "0"], "--seeds"),
+        (["simulate", "--stall", "1min", "--mtti", "1d", "--trace", "/is/missing.csv"], "/is/missing.csv"),
+        (["version", "1"], "1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_what_else_commands_take(arguments, where):
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    status, out, err = unbroken(*arguments[:at], "--json", *arguments[at:])
+    error = error_in(status, out, err)
+    assert status in (78, 74) and where in error["message"]
