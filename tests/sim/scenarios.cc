@@ -13,17 +13,34 @@ bool is_traced = false;
 
 namespace {
 
-Outcome outcome_of(const SimWorld& world, const Oracle& oracle) {
-  return {world.failure(),       world.trace_hash(), world.event_count(), oracle.acknowledged_count(),
-          oracle.restored_count, world.trace()};
-}
-
 /// Runs what is alive to its end, then looks at everything.
 bool settle(SimWorld& world, Oracle& oracle) {
   const SimEnd end = world.run();
   if (end.ok()) oracle.check_disk();
   return world.failure().empty();
 }
+
+/// What a scenario plays on.
+struct Stage {
+  explicit Stage(std::uint64_t seed)
+      : world({.seed = seed, .is_traced = is_traced}), random(world.stream("scenario")), oracle(world) {}
+  SimWorld world;
+  SimRandom random;
+  Oracle oracle;
+
+  SimProcess& spawn(const std::string& name, const Life& life) { return spawn(name, life, oracle); }
+  SimProcess& spawn(const std::string& name, const Life& life, Oracle& by) {
+    return world.spawn(name, [life, &by](SimProcess& me) { live(me, life, by); });
+  }
+  void spawn_loader(const std::string& name) {
+    world.spawn(name, [](SimProcess& me) { evaluate(me); });
+  }
+  bool settle() { return toy::settle(world, oracle); }
+  Outcome outcome() const {
+    return {world.failure(),       world.trace_hash(), world.event_count(), oracle.acknowledged_count(),
+            oracle.restored_count, world.trace()};
+  }
+};
 
 Life draw_life(SimRandom& random) {
   Life life;
@@ -47,120 +64,101 @@ void kill_somewhere(SimProcess& process, SimRandom& random) {
 }
 
 /// One life after another; each but the last is killed somewhere, sometimes with the power.
-Outcome killed_lives(std::uint64_t seed) {
-  SimWorld world({.seed = seed, .is_traced = is_traced});
-  SimRandom random = world.stream("scenario");
-  Oracle oracle(world);
+void killed_lives(Stage& on) {
+  auto& [world, random, oracle] = on;
   const Life life = draw_life(random);
   const std::uint64_t lives = 1 + random.below(3);
   for (std::uint64_t i = 0; i <= lives; ++i) {
-    SimProcess& process =
-        world.spawn(fmt::format("life-{}", i), [&](SimProcess& me) { live(me, life, oracle); });
+    SimProcess& process = on.spawn(fmt::format("life-{}", i), life);
     if (i < lives) kill_somewhere(process, random);
-    if (random.below(4) == 0) world.spawn(fmt::format("loader-{}", i), [&](SimProcess& me) { evaluate(me); });
-    if (!settle(world, oracle)) break;
+    if (random.below(4) == 0) on.spawn_loader(fmt::format("loader-{}", i));
+    if (!on.settle()) return;
     if (i < lives && random.below(2) == 0) world.power_loss();
   }
-  if (world.failure().empty()) oracle.check_disk();
-  return outcome_of(world, oracle);
+  oracle.check_disk();
 }
 
 /// A life is stopped in the middle, another takes over, the first one goes on: it must do no harm.
-Outcome zombies(std::uint64_t seed) {
-  SimWorld world({.seed = seed, .is_traced = is_traced});
-  SimRandom random = world.stream("scenario");
-  Oracle oracle(world);
+void zombies(Stage& on) {
+  auto& [world, random, oracle] = on;
   Life life = draw_life(random);
   oracle.may_see_an_owner = true;  // where the first is stopped before it has opened the run
-  SimProcess& first = world.spawn("first", [&](SimProcess& me) { live(me, life, oracle); });
+  SimProcess& first = on.spawn("first", life);
   first.pause_at_op(1 + random.below(300));
-  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  if (!on.settle()) return;
   Life next = life;
   next.is_takeover = true;
   next.steps += random.below(4);
-  SimProcess& second = world.spawn("second", [&](SimProcess& me) { live(me, next, oracle); });
+  SimProcess& second = on.spawn("second", next);
   if (random.below(3) == 0) second.kill_at_op(1 + random.below(300));
   world.call_at(world.now() + std::chrono::microseconds(20 * random.below(1200)), [&] { first.resume(); });
-  if (random.below(2) == 0) world.spawn("loader", [&](SimProcess& me) { evaluate(me); });
-  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  if (random.below(2) == 0) on.spawn_loader("loader");
+  if (!on.settle()) return;
   first.resume();
-  if (!settle(world, oracle)) return outcome_of(world, oracle);
-  world.spawn("third", [&](SimProcess& me) { live(me, next, oracle); });
-  settle(world, oracle);
-  return outcome_of(world, oracle);
+  if (!on.settle()) return;
+  on.spawn("third", next);
+  on.settle();
 }
 
 /// Storage that fails now and then: errors are allowed, wrong states and lost promises are not.
-Outcome failing_storage(std::uint64_t seed) {
-  SimWorld world({.seed = seed, .is_traced = is_traced});
-  SimRandom random = world.stream("scenario");
-  Oracle oracle(world);
+void failing_storage(Stage& on) {
+  auto& [world, random, oracle] = on;
   oracle.are_errors_allowed = true;
   const Life life = draw_life(random);
   world.faults().set_rates(swarm_rates(random));
   for (int i = 0; i < 2; ++i) {
-    SimProcess& process =
-        world.spawn(fmt::format("life-{}", i), [&](SimProcess& me) { live(me, life, oracle); });
+    SimProcess& process = on.spawn(fmt::format("life-{}", i), life);
     if (random.below(2) == 0) process.kill_at_op(1 + random.below(400));
-    if (!settle(world, oracle)) return outcome_of(world, oracle);
+    if (!on.settle()) return;
     if (random.below(3) == 0) world.power_loss();
   }
   world.faults().stop();
   oracle.are_errors_allowed = false;
-  world.spawn("last", [&](SimProcess& me) { live(me, life, oracle); });
-  settle(world, oracle);
-  return outcome_of(world, oracle);
+  on.spawn("last", life);
+  on.settle();
 }
 
 /// The storage server restarts and forgets names that were not synced, while its clients live on.
-Outcome server_restarts(std::uint64_t seed) {
-  SimWorld world({.seed = seed, .is_traced = is_traced});
-  SimRandom random = world.stream("scenario");
-  Oracle oracle(world);
+void server_restarts(Stage& on) {
+  auto& [world, random, oracle] = on;
   oracle.are_errors_allowed = true;
   const Life life = draw_life(random);
-  world.spawn("life", [&](SimProcess& me) { live(me, life, oracle); });
+  on.spawn("life", life);
   world.call_at(world.now() + std::chrono::microseconds(20 * random.below(500)),
                 [&] { world.server_restart(); });
-  if (!settle(world, oracle)) return outcome_of(world, oracle);
-  world.spawn("next", [&](SimProcess& me) { live(me, life, oracle); });
-  settle(world, oracle);
-  return outcome_of(world, oracle);
+  if (!on.settle()) return;
+  on.spawn("next", life);
+  on.settle();
 }
 
 /// A life goes back to an older checkpoint and is killed there: what it resumes from is still there for the
 /// next.
-Outcome roll_back(std::uint64_t seed) {
-  SimWorld world({.seed = seed, .is_traced = is_traced});
-  SimRandom random = world.stream("scenario");
-  Oracle oracle(world);
+void roll_back(Stage& on) {
+  auto& [world, random, oracle] = on;
   Life life = draw_life(random);
   life.keep_last = 1 + static_cast<std::uint32_t>(random.below(2));
   life.verified_min = 1;
   life.every = 1;
   life.steps = 4 + random.below(3);
-  world.spawn("first", [&](SimProcess& me) { live(me, life, oracle); });
-  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  on.spawn("first", life);
+  if (!on.settle()) return;
   Oracle later(world);  // going back gives up what was acknowledged
   later.are_errors_allowed = true;
   Life back = life;
   back.resume = std::to_string(life.steps - random.below(life.keep_last + 1));
-  SimProcess& second = world.spawn("second", [&](SimProcess& me) { live(me, back, later); });
+  SimProcess& second = on.spawn("second", back, later);
   second.kill_at_op(30 + random.below(300));
-  if (!settle(world, later)) return outcome_of(world, oracle);
-  world.spawn("third", [&](SimProcess& me) { live(me, life, later); });
+  if (!settle(world, later)) return;
+  on.spawn("third", life, later);
   settle(world, later);
-  return outcome_of(world, oracle);
 }
 
 /// Somebody removes the newest slots of the journal: the next life is refused, and nothing is appended.
-Outcome lost_tail(std::uint64_t seed) {
-  SimWorld world({.seed = seed, .is_traced = is_traced});
-  SimRandom random = world.stream("scenario");
-  Oracle oracle(world);
+void lost_tail(Stage& on) {
+  auto& [world, random, oracle] = on;
   const Life life = draw_life(random);
-  world.spawn("first", [&](SimProcess& me) { live(me, life, oracle); });
-  if (!settle(world, oracle)) return outcome_of(world, oracle);
+  on.spawn("first", life);
+  if (!on.settle()) return;
   const std::uint64_t before = oracle.slot_count();
   const std::uint64_t left = random.below(before);
   oracle.cut_journal(left);
@@ -168,19 +166,28 @@ Outcome lost_tail(std::uint64_t seed) {
   Life longer = life;
   longer.steps += 2;
   const std::uint64_t restored = oracle.restored_count;
-  world.spawn("second", [&](SimProcess& me) { live(me, longer, oracle); });
+  on.spawn("second", longer);
   const SimEnd end = world.run();
   if (end.ok() && (oracle.restored_count != restored || oracle.slot_count() != left))
     world.fail(fmt::format("a life went on over a journal that was cut from {} to {} slots", before, left));
-  return outcome_of(world, oracle);
+}
+
+template <void (*play)(Stage&)>
+Outcome run(std::uint64_t seed) {
+  Stage stage(seed);
+  play(stage);
+  return stage.outcome();
 }
 
 }  // namespace
 
 const std::vector<Scenario>& scenarios() {
-  static const std::vector<Scenario> all{
-      {"killed_lives", killed_lives},       {"zombies", zombies},     {"failing_storage", failing_storage},
-      {"server_restarts", server_restarts}, {"roll_back", roll_back}, {"lost_tail", lost_tail}};
+  static const std::vector<Scenario> all{{"killed_lives", run<killed_lives>},
+                                         {"zombies", run<zombies>},
+                                         {"failing_storage", run<failing_storage>},
+                                         {"server_restarts", run<server_restarts>},
+                                         {"roll_back", run<roll_back>},
+                                         {"lost_tail", run<lost_tail>}};
   return all;
 }
 
