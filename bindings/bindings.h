@@ -17,6 +17,8 @@ namespace unbroken::bindings {
 
 namespace nb = nanobind;
 
+/// (code, kind, message, next_command).
+nb::object tuple_of(const Error& error);
 /// Raises CoreError(code, kind, message, next_command).
 [[noreturn]] void raise(const Error& error);
 

@@ -12,21 +12,25 @@
 #include <cmath>
 #include <exception>
 
+#include "base/check.h"
 #include "bindings.h"
 #include "data/permutation.h"
 #include "os/os_points.h"
 #include "os/worker_guard.h"
+#include "session/redirect.h"
 #include "unbroken_version.h"
 
 namespace unbroken::bindings {
 
 nb::object core_error_type;
 
+nb::object tuple_of(const Error& error) {
+  return nb::make_tuple(std::string(name_of(error.code())), std::string(kind_of(error.code()).name),
+                        error.what(), error.next_command());
+}
+
 void raise(const Error& error) {
-  PyErr_SetObject(core_error_type.ptr(),
-                  nb::make_tuple(std::string(name_of(error.code())), std::string(kind_of(error.code()).name),
-                                 error.what(), error.next_command())
-                      .ptr());
+  PyErr_SetObject(core_error_type.ptr(), tuple_of(error).ptr());
   throw nb::python_error();
 }
 
@@ -67,8 +71,20 @@ NB_MODULE(_core, m) {
   m.doc() = "The native core of unbroken.";
   core_error_type = nb::steal(PyErr_NewException("unbroken._core.CoreError", PyExc_Exception, nullptr));
   m.attr("CoreError") = core_error_type;
+  // A check that fails on the caller's thread is an error like any other there.
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const CheckFailed& e) {
+      const Error error(Code::bug, e.what());
+      PyErr_SetObject(core_error_type.ptr(), tuple_of(error).ptr());
+    }
+  });
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { core_error_type.reset(); }));
   m.def("version", &version);
+  m.def(
+      "run_directory", [](const std::string& path) { return redirected(OsProcess(), path); },
+      nb::arg("path"));
   nb::class_<KeyedPermutation>(m, "Permutation")
       .def(nb::init<std::uint64_t, std::uint64_t, std::uint64_t>(), nb::arg("n"), nb::arg("seed"),
            nb::arg("epoch"))

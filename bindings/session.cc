@@ -68,9 +68,7 @@ class PySaving {
   bool has(Saving::Stage stage) const { return saving_->has_reached(stage); }
   nb::object error() const {
     const auto error = saving_->error();
-    if (!error) return nb::none();
-    return nb::make_tuple(std::string(name_of(error->code())), std::string(kind_of(error->code()).name),
-                          error->what(), error->next_command());
+    return error ? tuple_of(*error) : nb::none();
   }
   bool wait(const std::string& stage, std::optional<double> timeout_s) const {
     const Saving::Stage wanted = stage_of(stage);
@@ -118,19 +116,19 @@ class PySession {
     run.resume = nb::cast<std::string>(options["resume"]);
     run.is_fresh_allowed = nb::cast<bool>(options["fresh"]);
     run.is_takeover = nb::cast<bool>(options["takeover"]);
-    on_save_error_ = nb::cast<std::string>(options["on_save_error"]);
-    run.raises_on_save_error = on_save_error_ == "raise";
+    run.raises_on_save_error = nb::cast<bool>(options["raises_on_save_error"]);
+    const auto versions = nb::cast<std::map<std::string, std::string>>(options["versions"]);
     if (nb::object group = options["group"]; !group.is_none()) run.group = nb::cast<std::string>(group);
     auto opened = [&]() -> Result<> {
       const nb::gil_scoped_release released;
-      UNBROKEN_TRY(runtime_, Runtime::open(path, {.purpose = RuntimeOptions::Purpose::train,
-                                                  .group = run.group,
-                                                  .is_fresh_allowed = run.is_fresh_allowed}));
-      UNBROKEN_TRY(EngineOptions engine, engine_options(*runtime_, run));
+      const OsProcess process;
+      UNBROKEN_TRY(EngineOptions engine, engine_options(process, run));
+      UNBROKEN_TRY(runtime_, Runtime::open(path, runtime_options(run)));
+      engine.provenance = versions;
+      add_runtime(engine, *runtime_);
       engine_ = std::make_unique<Engine>(runtime_->seams(), std::move(engine));
       return Done{};
     }();
-    resume_ = run.resume;
     unwrap(std::move(opened));
   }
   ~PySession() {
@@ -159,7 +157,7 @@ class PySession {
     report["step"] = opened.resume ? opened.resume->step : 0;
     report["attempt"] = opened.attempt;
     report["name"] = opened.resume ? nb::cast(opened.resume->name()) : nb::none();
-    report["at"] = resume_;
+    report["is_never_committed"] = opened.attempt > 1 && opened.history.checkpoints().empty();
     report["run"] = opened.run;
     report["survives"] = std::string(runtime_->survives());
     const double age_s =
@@ -186,7 +184,6 @@ class PySession {
     const auto newest = engine_->status().newest();
     return newest ? std::optional(newest->name()) : std::nullopt;
   }
-  std::string on_save_error() const { return on_save_error_; }
 
   void describe(const std::string& key, const std::string& value) { engine_->describe(key, value); }
   void begin_save() { engine_->begin_save(); }
@@ -215,13 +212,14 @@ class PySession {
     return out;
   }
   bool is_due(std::uint64_t step) { return engine_->is_due(step); }
-  void boundary(std::uint64_t step, const Metrics& metrics) {
+  void boundary(std::uint64_t step) {
     auto done = [&] {
       const nb::gil_scoped_release released;
-      return engine_->boundary(step, metrics);
+      return engine_->boundary(step);
     }();
     unwrap(std::move(done));
   }
+  void log(std::uint64_t step, const Metrics& metrics) { unwrap(engine_->log(step, metrics)); }
   bool wants_tap() const { return engine_->has_tap(); }
   void tap(std::uint64_t step, const Metrics& metrics, const std::vector<TensorTuple>& tensors,
            const TapValues& values) {
@@ -234,8 +232,7 @@ class PySession {
   }
   PySaving save(std::uint64_t step, const std::vector<TensorTuple>& tensors,
                 const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree,
-                const Metrics& metrics, const std::string& kind) {
-    (void)kind;
+                const Metrics& metrics) {
     const StateView state = state_of(tensors, aliases, tree);
     auto saved = [&] {
       const nb::gil_scoped_release released;
@@ -273,8 +270,7 @@ class PySession {
             : kCallLimit;
     return engine_->drain(runtime_->seams().within(limit)).ok();
   }
-  void close(const std::string& stop) {
-    (void)stop;
+  void close() {
     if (guard_.is_child()) return;
     auto done = [&] {
       const nb::gil_scoped_release released;
@@ -289,7 +285,7 @@ class PySession {
   ForkGuard guard_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Engine> engine_;  // ends before the runtime
-  std::string run_, resume_, on_save_error_;
+  std::string run_;
 };
 
 }  // namespace
@@ -310,21 +306,21 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("path", &PySession::path)
       .def_prop_ro("attempt", &PySession::attempt)
       .def_prop_ro("newest", &PySession::newest)
-      .def_prop_ro("on_save_error", &PySession::on_save_error)
       .def("describe", &PySession::describe, nb::arg("key"), nb::arg("value"))
       .def("begin_save", &PySession::begin_save)
       .def("stats", &PySession::stats)
       .def("is_due", &PySession::is_due, nb::arg("step"))
-      .def("boundary", &PySession::boundary, nb::arg("step"), nb::arg("metrics"))
+      .def("boundary", &PySession::boundary, nb::arg("step"))
+      .def("log", &PySession::log, nb::arg("step"), nb::arg("metrics"))
       .def("wants_tap", &PySession::wants_tap)
       .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"))
       .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
-           nb::arg("metrics"), nb::arg("kind"))
+           nb::arg("metrics"))
       .def("digests", &PySession::digests, nb::arg("tensors"))
       .def("health", &PySession::health)
       .def("take_messages", &PySession::take_messages)
       .def("drain", &PySession::drain, nb::arg("timeout_s").none())
-      .def("close", &PySession::close, nb::arg("stop"));
+      .def("close", &PySession::close);
 }
 
 }  // namespace unbroken::bindings

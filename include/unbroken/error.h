@@ -21,6 +21,7 @@ enum class Code : std::uint8_t {
   vanished,            ///< collected by retention while it was being read
   late,                ///< the deadline passed
   stopped,             ///< the caller's stop token was raised
+  unsaved,             ///< as stopped, and the state at hand could not be saved before
   unsupported,         ///< written by a newer version, or needing what this storage lacks
   bug,                 ///< an invariant of ours does not hold
 };
@@ -40,6 +41,7 @@ constexpr Reaction reaction_of(Code code) noexcept {
       return Reaction::free_space;
     case Code::fenced:
     case Code::stopped:
+    case Code::unsaved:
       return Reaction::stand_down;
     case Code::bad_argument:
     case Code::mismatch:

@@ -38,7 +38,8 @@ struct RunOptions {
 
 class Session {
  public:
-  /// Opens the directory; reads and writes nothing of the run yet. UNBROKEN_DIR replaces `directory`.
+  /// Opens the directory; reads and writes nothing of the run yet. UNBROKEN_DIR replaces the first
+  /// directory of a process, UNBROKEN_DIR.<k>.<last component> the k-th. What is refused creates nothing.
   /// Errors: bad_argument (options; a directory that everybody may write), unavailable.
   static Result<Session> open(std::string_view directory, RunOptions options = {});
   Session(Session&&) noexcept;
@@ -51,16 +52,17 @@ class Session {
   Result<> attach(std::string_view name, std::vector<TensorView> tensors);
   /// Finds the checkpoint to go on from and reads it into what is attached. The number of completed steps.
   /// Errors: mismatch (nothing was written or changed), not_found, journal_unreadable, corrupt, bad_argument,
-  /// unavailable, no_space.
+  /// unavailable, no_space; stopped where a SIGTERM came since open().
   Result<std::uint64_t> restore();
   /// After each completed step, counted from 1. Saves when one is due; the first step of a life always.
-  /// Errors: fenced; stopped once a SIGTERM asked for the end and the state is saved (leave with
-  /// exit_with()); failed saves where those are to be raised.
+  /// Errors: fenced; stopped once a SIGTERM asked for the end and the state is saved, unsaved where it could
+  /// not be (leave with exit_with()); failed saves where those are to be raised.
   Result<> step(std::uint64_t completed, const std::vector<std::pair<std::string, double>>& metrics = {});
   /// Saves the state after the last completed step and waits until it is durable. Its name: "1200.a3".
   /// Errors: bad_argument (no step is completed yet), fenced, unavailable, no_space.
   Result<std::string> save();
-  /// The last checkpoint is durable, nothing is in flight, ownership ends. Errors: that of the last save.
+  /// The last checkpoint is durable, nothing is in flight, ownership ends. Errors: that of the last save;
+  /// stopped where a SIGTERM came after the last step.
   Result<> close();
 
   std::optional<std::string> newest() const;

@@ -107,6 +107,13 @@ class Misconfigured(Error):
     _default_next = "python -m pydoc unbroken.Run"
 
 
+class Bug(Error):
+    """An invariant of ours does not hold. It fails the save at hand, as any failure does; training goes on."""
+
+    exit_code = 80
+    _default_next = "unbroken verify DIR"
+
+
 class _Stop(_Advice, SystemExit):
     """A stop of the whole process that is not an error."""
 
@@ -144,6 +151,7 @@ class Superseded(_Stop):
 _CLASSES = {
     c.__name__: c
     for c in (
+        Bug,
         NothingToResume,
         CorruptCheckpoint,
         StateMismatch,

@@ -143,7 +143,7 @@ class _Book:
             call(self._session.tap, step, [], capture.tensors, capture.scalars())
         tree = canonical({"dict": capture.tree})
         saving = Saving()
-        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [], "explicit"))
+        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, []))
         self._in_flight.append(saving)
         return saving
 
@@ -162,7 +162,7 @@ class _Book:
         try:
             while call(self._session.drain, _SLICE_S) is False:
                 pass
-            call(self._session.close, "finished")
+            call(self._session.close)
             self._last()
         except (Exception, SystemExit) as error:
             say(f"close: {error}")

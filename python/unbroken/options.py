@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import sys
 
+from unbroken import _native
 from unbroken.errors import Misconfigured, comes_later
 
 #: keywords of later versions and the value that means "not used"
@@ -15,8 +18,6 @@ LATER = {
 }  # fmt: skip
 
 _MANY = 2**32
-
-_paths: list[str] = []  # of the Runs of this process, in order, each once
 
 
 def refuse_later(given: dict) -> None:
@@ -47,16 +48,11 @@ def checked_path(path) -> str:
 
 
 def directory(path) -> str:
-    """Where the run lives: UNBROKEN_DIR for the first path of the process, UNBROKEN_DIR.<k>.<name> for the k-th."""
-    path = checked_path(path)
+    """Where the run lives: `path`, or what UNBROKEN_DIR makes of it."""
     redirected = os.environ.get("UNBROKEN_DIR")
-    if not redirected:
-        return path
-    if path not in _paths:
-        _paths.append(path)
-    k = _paths.index(path) + 1
-    redirected = checked_path(redirected)
-    return redirected if k == 1 else f"{redirected}.{k}.{os.path.basename(path)}"
+    if redirected:
+        checked_path(redirected)
+    return os.path.abspath(_native.core.run_directory(checked_path(path)))
 
 
 def steps_limit(n: int) -> int:
@@ -127,6 +123,16 @@ def environment_flag(name: str) -> bool:
     return text == "1"
 
 
+def versions() -> dict[str, str]:
+    """Of Python, and of the libraries that are imported already."""
+    found = {"python": platform.python_version()}
+    for name in ("torch", "numpy", "jax"):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found[name] = str(version)
+    return found
+
+
 def checked_duration(name: str, value) -> str | None:
     """A duration as text, or None; the core reads it. Errors: Misconfigured for a number without a unit."""
     if value is not None and not (_is_text(value) and value):
@@ -151,7 +157,6 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
     return {
         "every": str(every),
         "keep_last": keep_last,
-        "verified_min": min(2, keep_last),
         "resume": checked_at("resume", resume),
         "fresh": checked_bool("fresh", fresh),
         "takeover": checked_bool("takeover", takeover) | environment_flag("UNBROKEN_TAKEOVER"),
@@ -160,5 +165,6 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         "rpo": checked_duration("rpo", rpo),
         "every_min": checked_duration("every_min", every_min),
         "every_max": checked_duration("every_max", every_max),
-        "on_save_error": on_save_error,
+        "raises_on_save_error": on_save_error == "raise",
+        "versions": versions(),
     }

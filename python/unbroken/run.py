@@ -14,7 +14,7 @@ import weakref
 from unbroken import _native, functional, options, signals
 from unbroken._native import call
 from unbroken._state.attached import Attached, Loader, unread_names
-from unbroken.errors import Interrupted, Misconfigured, StateMismatch, comes_later, naming, say
+from unbroken.errors import Bug, Interrupted, Misconfigured, StateMismatch, comes_later, naming, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
 from unbroken.saver import Saver
@@ -49,6 +49,7 @@ class Run:
             every=every, keep_last=keep_last, resume=resume, fresh=fresh, takeover=takeover,
             on_save_error=on_save_error, group=group, mtti=mtti, rpo=rpo, every_min=every_min, every_max=every_max,
         )  # fmt: skip
+        options.steps_limit(0)
         path = options.directory(path)
         functional.release(path)
         with naming(path):
@@ -56,12 +57,13 @@ class Run:
         self._attached = Attached()
         self._metrics = Metrics()
         self._noted: dict = {}  # the metrics of the last completed step
-        self._late_metrics = None  # (step, values) of which some were still on a device
+        self._late = None  # (step, metrics) that were not handed over yet: some are still on a device
+        self._raises = on_save_error == "raise"
         self._watch = OptimizerWatch()
         self._stop = StopSignal()
         self._loader: Loader | None = None  # gives late attaches their part, until the first completed step
         self._feeds: list[Feed] = []
-        self._saver = Saver(self._session, self._attached, on_save_error == "raise")
+        self._saver = Saver(self._session, self._attached, self._raises)
         self._step = 0
         self._has_label = False  # `_step` names a state that was completed or restored
         self._has_completed = False
@@ -263,14 +265,20 @@ class Run:
         self._step += 1
         self._has_label = True
         self._is_broken = False
-        metrics = self._note_metrics()
+        self._hand_over_metrics()
+        self._noted = self._metrics.take()
+        self._late = self._step, self._noted
+        if not is_late(self._noted):
+            self._hand_over_metrics()
+        self._ask(self._session.boundary, self._step)
         capture = None
         if self._session.wants_tap():
             capture = self._saver.capture()
-            call(self._session.tap, self._step, read(metrics), capture.tensors, capture.scalars())
+            self._ask(self._session.tap, self._step, read(self._noted), capture.tensors, capture.scalars())
         kind = self._why_save(is_last, is_first)
         if kind is not None:
-            self._saver.at_boundary(self._step, kind, read(metrics), capture)
+            self._hand_over_metrics()
+            self._saver.at_boundary(self._step, kind, read(self._noted), capture)
         self._say_messages()
         self._obey_stop()
 
@@ -288,18 +296,11 @@ class Run:
         self._loader.drop()
         self._loader = None
 
-    def _note_metrics(self):
-        if self._late_metrics is not None:
-            step, values = self._late_metrics
-            self._late_metrics = None
-            call(self._session.late_metrics, step, read(values))
-        values = self._noted = self._metrics.take()
-        if is_late(values) and hasattr(self._session, "late_metrics"):
-            self._late_metrics = self._step, values
-            call(self._session.boundary, self._step, [])
-        else:
-            call(self._session.boundary, self._step, read(values))
-        return values
+    def _hand_over_metrics(self):
+        """To the core, in order of steps; waits for devices."""
+        if self._late is not None:
+            (step, values), self._late = self._late, None
+            self._ask(self._session.log, step, read(values))
 
     def _why_save(self, is_last, is_first) -> str | None:
         if is_last:
@@ -310,7 +311,17 @@ class Run:
             return "explicit"
         if is_first:
             return "first"
-        return "due" if call(self._session.is_due, self._step) else None
+        return "due" if self._ask(self._session.is_due, self._step) else None
+
+    def _ask(self, function, *arguments):
+        """call(), but a failed check of ours is said, and raised only where failed saves are to be."""
+        try:
+            return call(function, *arguments)
+        except Bug as error:
+            if self._raises:
+                raise
+            say(f"error: an internal check failed, please report it: {error}; training goes on")
+            return None
 
     @property
     def _is_whole(self) -> bool:
@@ -376,24 +387,22 @@ class Run:
 
         Errors: Superseded; Interrupted, where SIGTERM came after the last boundary.
         """
-        self._close("interrupted" if self._is_broken else "finished", is_quiet=False)
+        self._close(is_quiet=False)
 
-    def _close(self, how: str, is_quiet: bool) -> None:
+    def _close(self, is_quiet: bool) -> None:
         if self._is_closed or self._is_inert:
             return
         self._is_closed = True
         _open.discard(self)
         self._saver.give_up()
         try:
-            if self._late_metrics is not None:
-                step, values = self._late_metrics
-                call(self._session.late_metrics, step, read(values))
+            self._hand_over_metrics()
             if self._stop.is_pending and not is_quiet and self._has_completed and self._is_whole:
                 if not self._saver.has(self._step):
                     self._saver.at_boundary(self._step, "emergency", read(self._noted), None)
             while call(self._session.drain, _SLICE_S) is False:
                 pass
-            call(self._session.close, how)
+            call(self._session.close)
             self._say_messages()
         except (Exception, SystemExit) as error:
             if not is_quiet:
@@ -413,7 +422,7 @@ class Run:
         if kind is None:
             self.close()
         else:
-            self._close("error" if issubclass(kind, Exception) else "interrupted", is_quiet=True)
+            self._close(is_quiet=True)
 
     # -- small things
 
@@ -451,7 +460,7 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     for run in list(_open):
-        run._close("finished" if not run._is_broken else "interrupted", is_quiet=True)
+        run._close(is_quiet=True)
 
 
 os.register_at_fork(after_in_child=_after_fork)

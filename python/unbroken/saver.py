@@ -5,7 +5,7 @@ from __future__ import annotations
 from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.collect import Capture
-from unbroken.errors import Error, Misconfigured, say
+from unbroken.errors import Bug, Error, Misconfigured, say
 from unbroken._state.names import canonical
 from unbroken.saving import Saving
 
@@ -40,7 +40,7 @@ class Saver:
         """A save of the state after `step` completed steps, at once. Errors: with `wait`, those of the save."""
         saving = self.last = Saving()
         try:
-            self._take(saving, step, "explicit", metrics, None)
+            self._take(saving, step, metrics, None)
         except BaseException as error:
             saving.fail(error)
             raise
@@ -52,26 +52,28 @@ class Saver:
         """The save of a boundary, which is also every save that was asked for.
 
         Waits where it is the last one or somebody waits. Errors: those of the save, where it waits or errors in
-        the background are to be raised; else a failure is said. Misconfigured (what cannot be kept) always.
+        the background are to be raised; else a failure is said. Misconfigured (what cannot be kept) always, and never
+        a Bug of ours, whoever waits.
         """
         deferred, self._deferred = self._deferred, []
         waits = kind == "last" or (kind != "emergency" and any(wait for _, wait in deferred))
         saving = self.last = deferred[0][0] if deferred else Saving()
         try:
-            self._take(saving, step, kind, metrics, capture)
+            self._take(saving, step, metrics, capture)
             if waits:
                 saving.wait("durable")
         except BaseException as error:
             saving.fail(error)
             is_background = isinstance(error, Error) and not isinstance(error, Misconfigured)
-            if waits or not is_background or (self._raises and kind != "emergency"):
+            is_awaited = waits and not isinstance(error, Bug)
+            if is_awaited or not is_background or (self._raises and kind != "emergency"):
                 raise
             say(f"the save of step {step} failed: {error}")
         finally:
             for other, _ in deferred[1:]:
                 other.follow(saving)
 
-    def _take(self, saving, step, kind, metrics, capture) -> None:
+    def _take(self, saving, step, metrics, capture) -> None:
         self._session.begin_save()
         capture = capture or self.capture()
         tree = canonical({"dict": capture.tree})
@@ -79,7 +81,7 @@ class Saver:
             said = getattr(type(value), "_unbroken_provenance", None)
             if said is not None:
                 call(self._session.describe, f"data.{name}"[:_KEY_MAX], said(value))
-        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, kind))
+        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics))
 
     def settle(self, step: int) -> tuple[bool, str]:
         """Waits for the last save: whether it is durable and of `step`, and what became of it in words."""
@@ -88,7 +90,7 @@ class Saver:
                 return False, f"that step was not saved; {self._session.newest or 'no checkpoint'} stands"
             self.last.wait("durable")
             return True, f"saved as {self.last.name}"
-        except (Error, RuntimeError) as error:
+        except Error as error:
             return False, f"the last save failed ({error}); {self._session.newest or 'no checkpoint'} stands"
 
     def has(self, step: int) -> bool:

@@ -16,6 +16,8 @@ def start_lines(report: dict, attempt: int, path: str) -> list[str]:
         what += "" if age is None else f", saved {_duration(age)} ago"
         what += f", survives: {survives}" if survives else ""
         lines.append(f"{what}, in {path}")
+    elif report["is_never_committed"]:
+        lines.append(f"no checkpoint was ever committed by the earlier attempts: starting from step 0, in {path}")
     elif attempt <= 1:
         lines.append(f"fresh start: no run in {path}")
     else:

@@ -26,6 +26,8 @@ std::string_view name_of(Code code) noexcept {
       return "late";
     case Code::stopped:
       return "stopped";
+    case Code::unsaved:
+      return "unsaved";
     case Code::unsupported:
       return "unsupported";
     case Code::bug:

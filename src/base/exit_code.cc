@@ -16,6 +16,8 @@ ErrorKind kind_of(Code code) noexcept {
     case Code::late:
     case Code::stopped:
       return {"StorageUnavailable", ExitCode::storage_unavailable};
+    case Code::unsaved:
+      return {"Interrupted", ExitCode::interrupted_unsaved};
     case Code::no_space:
       return {"StorageFull", ExitCode::storage_unavailable};
     case Code::bad_argument:

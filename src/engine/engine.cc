@@ -49,7 +49,7 @@ void Engine::follow_costs(Instant now) {
   status_->promise_breaks(pace_->plan().broken_promise);
 }
 
-Result<> Engine::boundary(std::uint64_t step, const Metrics& metrics) {
+Result<> Engine::boundary(std::uint64_t step) {
   UNBROKEN_CHECK(is_open());
   UNBROKEN_POINT("step.boundary");
   if (is_closed_) return closed();
@@ -58,15 +58,21 @@ Result<> Engine::boundary(std::uint64_t step, const Metrics& metrics) {
   follow_costs(now);
   if (pace_->is_account_due(now) && !status_->fence())
     background_->keep_account(pace_->account(now, seams_.clock.wall_unix_ms(), false));
+  if (auto fence = status_->fence()) return std::move(*fence);
+  if (!options_.raises_on_save_error) return Done{};
+  if (auto failure = status_->take_failure()) return std::move(*failure);
+  return Done{};
+}
+
+Result<> Engine::log(std::uint64_t step, const Metrics& metrics) {
+  UNBROKEN_CHECK(is_open());
+  if (is_closed_) return closed();
   Json line = Json::object();
   for (const auto& [name, value] : metrics) line[name] = json_number(value);
   line["step"] = step;  // ours, whatever a metric is called
   line["attempt"] = opened().attempt;
   UNBROKEN_TRY(std::string text, canonical_json(line));
   background_->add_metrics(text);
-  if (auto fence = status_->fence()) return std::move(*fence);
-  if (!options_.raises_on_save_error) return Done{};
-  if (auto failure = status_->take_failure()) return std::move(*failure);
   return Done{};
 }
 
@@ -89,10 +95,17 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView
   const Instant began = stalled_since.value_or(seams_.clock.now());
   UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
   UNBROKEN_POINT("save.before_snapshot");
-  auto taken = take_snapshot(state, *arena_, seams_.executor);
+  auto taken = [&]() -> Result<Snapshot> {
+    try {
+      return take_snapshot(state, *arena_, seams_.executor);
+    } catch (const CheckFailed& e) {
+      return Error(Code::bug, e.what());
+    }
+  }();
   if (!taken.ok()) {
-    // Lack of memory is a save that failed; anything else is the caller's to mend.
-    if (taken.is(Code::unavailable)) status_->save_failed(background_->next_id(step), taken.error());
+    // Lack of memory, or a check of ours, is a save that failed; anything else is the caller's to mend.
+    if (taken.is(Code::unavailable) || taken.is(Code::bug))
+      status_->save_failed(background_->next_id(step), taken.error());
     return std::move(taken).error();
   }
   Snapshot snapshot = std::move(taken).value();

@@ -54,9 +54,12 @@ class Engine {
   bool is_open() const { return background_ != nullptr; }
   const Opened& opened() const { return background_->opened(); }
 
-  /// A completed step. Errors: fenced (a newer attempt owns the run); the failure of an earlier save where
-  /// those are to be raised; bad_argument (closed; a metric whose name is no text).
-  Result<> boundary(std::uint64_t step, const Metrics& metrics);
+  /// A step was completed. Errors: fenced (a newer attempt owns the run); the failure of an earlier save
+  /// where those are to be raised; bad_argument (closed).
+  Result<> boundary(std::uint64_t step);
+  /// Metrics of a completed step, in order of steps; they may come later than its boundary, when they have
+  /// reached the host. Errors: bad_argument (closed; a metric whose name is no text).
+  Result<> log(std::uint64_t step, const Metrics& metrics);
   /// Should the state after `step` be saved? One that falls due by a given schedule while another is in
   /// flight is skipped and counted.
   bool is_due(std::uint64_t step);

@@ -42,6 +42,9 @@ void Saving::reach(Stage stage) {
 }
 
 void Saving::fail(Error error) {
+  // A caller would look for another checkpoint; but nothing was asked for that could be missing.
+  if (error.code() == Code::not_found)
+    error = Error(Code::unavailable, "the run's directory, or a part of it, was removed: " + error.what());
   {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);

@@ -107,7 +107,8 @@ class TestLife {
   std::uint64_t start() const { return engine->opened().resume ? engine->opened().resume->step : 0; }
   Result<> train(std::uint64_t step, const Metrics& metrics = {}) {
     model.put(step);
-    return engine->boundary(step, metrics);
+    UNBROKEN_DO(engine->log(step, metrics));
+    return engine->boundary(step);
   }
   Result<std::shared_ptr<Saving>> save(std::uint64_t step, const Metrics& metrics = {}) {
     model.put(step);

@@ -22,6 +22,7 @@ class FakeProcess final : public Process {
   explicit FakeProcess(Variables variables) : variables_(std::move(variables)) {}
   ProcessIdentity self() const override { return {}; }
   Liveness liveness(const ProcessIdentity&) const override { return Liveness::unknown; }
+  std::vector<std::string> command_line() const override { return {}; }
   std::optional<std::string> env(std::string_view name) const override {
     const auto found = variables_.find(name);
     if (found == variables_.end()) return std::nullopt;

@@ -17,14 +17,21 @@
 namespace unbroken {
 namespace {
 
-/// A small file of /proc; empty where it cannot be read.
+constexpr std::size_t kProcBytesMax = 65536;
+
+/// The beginning of a file of /proc; nothing where it cannot be read.
 std::optional<std::string> read_proc(const std::string& path) {
   const auto file = adopt(::open(path.c_str(), O_RDONLY | O_CLOEXEC), "open", path);
   if (!file.ok()) return std::nullopt;
+  std::string out;
   std::array<char, 4096> room{};
-  const ssize_t count = ::read(file.value().get(), room.data(), room.size());
-  if (count < 0) return std::nullopt;
-  return std::string(room.data(), static_cast<std::size_t>(count));
+  while (out.size() < kProcBytesMax) {
+    const ssize_t count = ::read(file.value().get(), room.data(), room.size());
+    if (count < 0) return std::nullopt;
+    if (count == 0) break;
+    out.append(room.data(), static_cast<std::size_t>(count));
+  }
+  return out;
 }
 
 struct ProcessState {
@@ -89,6 +96,16 @@ Liveness OsProcess::liveness(const ProcessIdentity& other) const {
   const bool has_ended = state->state == 'Z' || state->state == 'X' || state->state == 'x';
   // A first thread that has ended before the others looks like a zombie.
   return has_ended && state->threads <= 1 ? Liveness::dead : Liveness::alive;
+}
+
+std::vector<std::string> OsProcess::command_line() const {
+  // Each word ends in a zero byte; one that was cut off here is left as it is.
+  std::string text = read_proc("/proc/self/cmdline").value_or("");
+  if (text.ends_with('\0')) text.pop_back();
+  std::vector<std::string> out;
+  if (!text.empty())
+    for (const std::string_view word : split(text, '\0')) out.emplace_back(word);
+  return out;
 }
 
 std::optional<std::string> OsProcess::env(std::string_view name) const {

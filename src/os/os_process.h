@@ -8,6 +8,7 @@ class OsProcess final : public Process {
  public:
   ProcessIdentity self() const override;
   Liveness liveness(const ProcessIdentity& other) const override;
+  std::vector<std::string> command_line() const override;
   std::optional<std::string> env(std::string_view name) const override;
 };
 

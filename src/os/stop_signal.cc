@@ -3,11 +3,14 @@
 #include <signal.h>
 
 #include <atomic>
+#include <mutex>
 
 namespace unbroken {
 
 namespace {
 
+std::mutex mutex;  // of what follows, but for the handler
+unsigned watching = 0;
 std::atomic<bool> raised{false};
 struct sigaction previous{};
 
@@ -21,6 +24,8 @@ void on_term(int signal) {
 }  // namespace
 
 StopSignal::StopSignal() {
+  const std::lock_guard lock(mutex);
+  if (watching++ > 0) return;
   raised.store(false);
   struct sigaction action{};
   action.sa_handler = on_term;
@@ -30,7 +35,13 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
-  ::sigaction(SIGTERM, &previous, nullptr);
+  const std::lock_guard lock(mutex);
+  if (--watching > 0) return;
+  struct sigaction there{};
+  ::sigaction(SIGTERM, nullptr, &there);
+  // Somebody else's is left alone.
+  if ((there.sa_flags & SA_SIGINFO) == 0 && there.sa_handler == on_term)
+    ::sigaction(SIGTERM, &previous, nullptr);
 }
 
 bool StopSignal::is_raised() const noexcept {

@@ -3,7 +3,7 @@
 namespace unbroken {
 
 /// While one lives, a first SIGTERM raises the flag and a second one goes to the handler that was there
-/// before.
+/// before. Several share one handler and one flag; the last that ends puts the old handler back.
 class StopSignal {
  public:
   StopSignal();

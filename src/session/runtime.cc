@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <functional>
-#include <map>
 
 #include "base/layout.h"
 #include "engine/first_life.h"
 #include "filestore/probe.h"
-#include "unbroken_version.h"
+#include "session/provenance.h"
 #include "world/advice.h"
 
 namespace unbroken {
@@ -26,6 +25,9 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
   if (fs.is(Code::not_found)) {
     const OsProcess process;
     if (!is_training) return Error(Code::not_found, fmt::format("{}: no such directory", directory));
+    if (options.has_sign && !options.is_fresh_allowed)
+      return Error(Code::not_found,
+                   fmt::format("{}: no such directory, so there is no checkpoint to resume from", directory));
     UNBROKEN_DO(check_no_earlier_life(process, std::string(directory), options.is_fresh_allowed));
     fs = OsFs::open(directory, {.is_created = true, .group = options.group});
   }
@@ -48,11 +50,7 @@ Result<> Runtime::probe(const Deadline& by) {
 }
 
 std::map<std::string, std::string> provenance_of(const Runtime& runtime) {
-  const ProcessIdentity me = runtime.seams().process.self();
-  return {{"host", me.host},
-          {"pid", std::to_string(me.pid)},
-          {"directory", runtime.path()},
-          {"unbroken", UNBROKEN_VERSION}};
+  return provenance_of(runtime.seams().process, runtime.path());
 }
 
 Result<std::function<Result<>(const std::string&)>> tap_of(const Process& process) {

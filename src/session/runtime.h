@@ -25,6 +25,7 @@ struct RuntimeOptions {
   Purpose purpose = Purpose::train;
   std::string group;
   bool is_fresh_allowed = false;
+  bool has_sign = false;  ///< the caller knows of an earlier life
 };
 
 class Runtime {
@@ -54,7 +55,7 @@ class Runtime {
   std::vector<std::string> notes_;
 };
 
-/// Host, versions, process: what a manifest says of where it came from.
+/// What a manifest says of where a checkpoint came from (session/provenance.h).
 std::map<std::string, std::string> provenance_of(const Runtime& runtime);
 
 /// Where a drill listens (UNBROKEN_TAP names a file): a function that adds a line to it; empty where none

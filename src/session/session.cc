@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "os/os_points.h"
 #include "os/stop_signal.h"
+#include "session/redirect.h"
 #include "session/settings.h"
 #include "state/compare.h"
 #include "state/names.h"
@@ -21,11 +22,16 @@ namespace unbroken {
 
 namespace {
 
-/// Marks a stop whose state could not be saved, from step() to exit_with().
-constexpr std::string_view kUnsaved = "unsaved";
-
 void say(std::string_view line) {
   fmt::print(stderr, "unbroken: {}\n", line);
+}
+
+std::string fresh_start(const Opened& opened, const std::string& path) {
+  if (opened.attempt <= 1) return fmt::format("fresh start: no run in {}", path);
+  if (opened.history.checkpoints().empty())
+    return fmt::format("no checkpoint was ever committed by the earlier attempts: starting from step 0 in {}",
+                       path);
+  return fmt::format("fresh start: no checkpoint is left in {} (attempt {})", path, opened.attempt);
 }
 
 }  // namespace
@@ -37,7 +43,7 @@ struct Session::Impl final : Loader {
   std::set<std::string, std::less<>> names;
   StateView live;
   Dict roots;
-  std::optional<StopSignal> stop;
+  StopSignal stop;
   std::uint64_t completed = 0;
   bool has_saved_first = false, is_over = false;
   bool raises_on_save_error = false;
@@ -86,7 +92,7 @@ struct Session::Impl final : Loader {
   /// A save that fell due. That there is no memory for it now fails the save, not the training.
   Result<> save_due(const Metrics& metrics) {
     auto saved = save_now(metrics);
-    if (saved.is(Code::unavailable) && !raises_on_save_error) return Done{};
+    if ((saved.is(Code::unavailable) || saved.is(Code::bug)) && !raises_on_save_error) return Done{};
     return saved;
   }
 
@@ -105,8 +111,15 @@ struct Session::Impl final : Loader {
     if (!closed.ok()) say(fmt::format("warning: close: {}", closed.error().what()));
     if (saved.is(Code::fenced)) return saved.error();  // it is over, but nobody resumes from here
     if (saved.ok()) return Error(Code::stopped, fmt::format("asked to stop: saved as {}", last->name()));
-    return Error(Code::stopped, fmt::format("asked to stop: the last save failed: {}", saved.error().what()))
-        .next(std::string(kUnsaved));
+    return Error(Code::unsaved, fmt::format("asked to stop: the last save failed: {}", saved.error().what()));
+  }
+
+  /// Somebody asked for the end where the state at hand is what is durable.
+  Error stopped_as_it_is() {
+    is_over = true;
+    const auto newest = engine->status().newest();
+    return Error(Code::stopped, fmt::format("asked to stop: {} stands and nothing is lost",
+                                            newest ? newest->name() : "no checkpoint, as before,"));
   }
 
   void say_where_from() const {
@@ -117,7 +130,7 @@ struct Session::Impl final : Loader {
     for (const std::string& note : opened.notes) say(note);
     for (const std::string& note : runtime->notes()) say(note);
     if (!opened.resume) {
-      say(fmt::format("fresh start: no run in {}", runtime->path()));
+      say(fresh_start(opened, runtime->path()));
       return;
     }
     const double age_s =
@@ -139,13 +152,10 @@ Result<Session> Session::open(std::string_view directory, RunOptions options) {
   UNBROKEN_DO(points);
   if (const auto cap = process.env("UNBROKEN_STEPS"); cap && !parse_u64(*cap).ok())
     return Error(Code::bad_argument, fmt::format("UNBROKEN_STEPS=\"{}\" is no number of steps", *cap));
-  const auto moved = process.env("UNBROKEN_DIR");
-  const std::string where = moved && !moved->empty() ? *moved : std::string(directory);
+  UNBROKEN_TRY(EngineOptions engine, engine_options(process, options));
   auto impl = std::make_unique<Impl>();
-  UNBROKEN_TRY(impl->runtime, Runtime::open(where, {.purpose = RuntimeOptions::Purpose::train,
-                                                    .group = options.group,
-                                                    .is_fresh_allowed = options.is_fresh_allowed}));
-  UNBROKEN_TRY(EngineOptions engine, engine_options(*impl->runtime, options));
+  UNBROKEN_TRY(impl->runtime, Runtime::open(redirected(process, directory), runtime_options(options)));
+  add_runtime(engine, *impl->runtime);
   impl->raises_on_save_error = options.raises_on_save_error;
   impl->engine = std::make_unique<Engine>(impl->runtime->seams(), std::move(engine));
   return Session(std::move(impl));
@@ -179,11 +189,16 @@ Result<> Session::attach(std::string_view name, std::vector<TensorView> tensors)
 
 Result<std::uint64_t> Session::restore() {
   if (impl_->engine->is_open()) return Error(Code::bad_argument, "restore: it was called before");
+  if (impl_->stop.is_raised()) return impl_->stopped_as_it_is();
   UNBROKEN_DO(impl_->engine->restore(*impl_, impl_->by()));
-  impl_->stop.emplace();
   impl_->say_where_from();
   const auto& resume = impl_->engine->opened().resume;
   impl_->completed = resume ? resume->step : 0;
+  if (impl_->stop.is_raised()) {
+    const auto closed = impl_->engine->close(impl_->by());
+    if (closed.is(Code::fenced)) return closed.error();
+    return impl_->stopped_as_it_is();
+  }
   return impl_->completed;
 }
 
@@ -194,8 +209,9 @@ Result<> Session::step(std::uint64_t completed, const std::vector<std::pair<std:
     return Error(Code::bad_argument, fmt::format("step {} after step {}", completed, me.completed));
   me.completed = completed;
   UNBROKEN_DO(me.engine->tap(completed, metrics, me.live.tensors, {}));
-  UNBROKEN_DO(me.engine->boundary(completed, metrics));
-  if (me.stop->is_raised()) return me.stopped(metrics);
+  UNBROKEN_DO(me.engine->log(completed, metrics));
+  UNBROKEN_DO(me.engine->boundary(completed));
+  if (me.stop.is_raised()) return me.stopped(metrics);
   if (!me.has_saved_first || me.engine->is_due(completed)) UNBROKEN_DO(me.save_due(metrics));
   me.show_messages();
   return Done{};
@@ -216,7 +232,9 @@ Result<> Session::close() {
   const auto durable = me.has_saved_first ? me.save_and_wait({}) : Result<>(Done{});
   auto closed = me.engine->close(me.by());
   me.show_messages();
-  return durable.ok() ? std::move(closed) : durable;
+  if (!durable.ok()) return durable;
+  if (closed.ok() && me.stop.is_raised()) return me.stopped_as_it_is();
+  return closed;
 }
 
 std::optional<std::string> Session::newest() const {
@@ -231,10 +249,10 @@ std::uint64_t Session::steps_of(std::uint64_t steps) const {
 }
 
 int exit_with(const Error& error) {
-  if (error.code() == Code::stopped) {
+  if (error.code() == Code::stopped || error.code() == Code::unsaved) {
     say(error.what());
-    return static_cast<int>(error.next_command() == kUnsaved ? ExitCode::interrupted_unsaved
-                                                             : ExitCode::interrupted);
+    return static_cast<int>(error.code() == Code::stopped ? ExitCode::interrupted
+                                                          : ExitCode::interrupted_unsaved);
   }
   fmt::print(stderr, "error: {}{}{}\n", error.what(),
              error.next_command().empty() ? "" : "; next: ", error.next_command());

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -123,6 +124,52 @@ TEST(Session, SavesAndStopsAtTheBoundaryAfterASignal) {
   EXPECT_EQ(next.run.restore().value(), 2u);
 }
 
+TEST(Session, StopsBeforeTheFirstStepWithNothingLost) {
+  const TemporaryDirectory folder;
+  for (int i = 0; i < 2; ++i) {
+    Program program(folder / "run");
+    ::raise(SIGTERM);
+    const auto stopped = program.run.restore();
+    ASSERT_TRUE(stopped.is(Code::stopped));
+    EXPECT_EQ(exit_with(stopped.error()), 75);
+  }
+  Program next(folder / "run");
+  EXPECT_EQ(next.run.restore().value(), 0u);
+}
+
+TEST(Session, IsStoppedAtTheEndByASignalAfterTheLastStep) {
+  const TemporaryDirectory folder;
+  {
+    Program program(folder / "run");
+    ASSERT_TRUE(program.run.restore().ok());
+    ASSERT_TRUE(program.step(1).ok());
+    ::raise(SIGTERM);
+    const auto closed = program.run.close();
+    ASSERT_TRUE(closed.is(Code::stopped));
+    EXPECT_EQ(exit_with(closed.error()), 75);
+  }
+  Program next(folder / "run");
+  EXPECT_EQ(next.run.restore().value(), 1u);
+}
+
+TEST(Session, SharesTheSignalWithOthersThatEndInAnyOrder) {
+  const TemporaryDirectory folder;
+  const auto there = [] {
+    struct sigaction now{};
+    ::sigaction(SIGTERM, nullptr, &now);
+    return now.sa_handler;
+  };
+  const auto before = there();
+  auto first = std::make_optional<Program>(folder / "a");
+  auto second = std::make_optional<Program>(folder / "b");
+  first.reset();
+  EXPECT_NE(there(), before);
+  ::raise(SIGTERM);
+  EXPECT_TRUE(second->run.restore().is(Code::stopped));
+  second.reset();
+  EXPECT_EQ(there(), before);
+}
+
 TEST(Session, ReadsItsOptions) {
   const TemporaryDirectory folder;
   for (const RunOptions& options :
@@ -130,8 +177,9 @@ TEST(Session, ReadsItsOptions) {
         RunOptions{.resume = "best:loss"}, RunOptions{.resume = "yesterday"}})
     EXPECT_TRUE(Session::open(folder / "run", options).is(Code::bad_argument))
         << options.every << options.resume;
-  Session named = Session::open(folder / "run", {.resume = "1200"}).value();
-  EXPECT_TRUE(named.restore().is(Code::not_found)) << "a name is a sign of an earlier life";
+  EXPECT_TRUE(Session::open(folder / "run", {.resume = "1200"}).is(Code::not_found))
+      << "a name is a sign of an earlier life";
+  EXPECT_FALSE(std::filesystem::exists(folder / "run")) << "what is refused creates nothing";
 }
 
 /// An environment variable for a scope.
@@ -156,6 +204,14 @@ TEST(Session, ObeysTheEnvironment) {
     ASSERT_TRUE(program.run.close().ok());
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "moved/RUN"));
+  {
+    const WithEnv moved("UNBROKEN_DIR", folder / "moved");
+    Program other(folder / "other"), again(folder / "run/");
+    ASSERT_TRUE(other.run.restore().ok());
+    EXPECT_EQ(again.run.restore().value(), 1u);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "moved.2.other/RUN"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "other"));
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
   {
     const WithEnv capped("UNBROKEN_STEPS", "7");
@@ -191,6 +247,8 @@ TEST(ExitWith, GivesTheStatusOfTheError) {
   EXPECT_EQ(exit_with(Error(Code::bad_argument, "x")), 78);
   EXPECT_EQ(exit_with(Error(Code::unsupported, "x")), 78);
   EXPECT_EQ(exit_with(Error(Code::fenced, "x")), 82);
+  EXPECT_EQ(exit_with(Error(Code::stopped, "x")), 75);
+  EXPECT_EQ(exit_with(Error(Code::unsaved, "x")), 76);
 }
 
 }  // namespace

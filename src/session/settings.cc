@@ -41,22 +41,37 @@ Result<PaceOptions> pace_options(const Process& process, const RunOptions& optio
   return out;
 }
 
+/// Whoever names a checkpoint knows of an earlier life.
+bool has_sign(const RunOptions& options) {
+  return options.resume != "newest";
+}
+
 }  // namespace
 
-Result<EngineOptions> engine_options(Runtime& runtime, const RunOptions& options) {
+Result<EngineOptions> engine_options(const Process& process, const RunOptions& options) {
   if (options.keep_last == 0) return Error(Code::bad_argument, "keep_last: at least 1 checkpoint");
   EngineOptions out;
-  UNBROKEN_TRY(out.pace, pace_options(runtime.seams().process, options));
+  UNBROKEN_TRY(out.pace, pace_options(process, options));
   UNBROKEN_TRY(out.open.resume, parse_at(options.resume));
   out.open.is_fresh_allowed = options.is_fresh_allowed;
-  out.open.is_takeover = options.is_takeover || runtime.seams().process.env("UNBROKEN_TAKEOVER") == "1";
+  out.open.is_takeover = options.is_takeover || process.env("UNBROKEN_TAKEOVER") == "1";
   out.open.policy = {.keep_last = options.keep_last, .verified_min = std::min(2U, options.keep_last)};
-  out.open.has_sign = options.resume != "newest";
-  out.open.probe = [&runtime](const Deadline& by) { return runtime.probe(by); };
+  out.open.has_sign = has_sign(options);
   out.raises_on_save_error = options.raises_on_save_error;
-  out.provenance = provenance_of(runtime);
-  UNBROKEN_TRY(out.tap, tap_of(runtime.seams().process));
+  UNBROKEN_TRY(out.tap, tap_of(process));
   return out;
+}
+
+void add_runtime(EngineOptions& engine, Runtime& runtime) {
+  engine.open.probe = [&runtime](const Deadline& by) { return runtime.probe(by); };
+  engine.provenance.merge(provenance_of(runtime));
+}
+
+RuntimeOptions runtime_options(const RunOptions& options) {
+  return {.purpose = RuntimeOptions::Purpose::train,
+          .group = options.group,
+          .is_fresh_allowed = options.is_fresh_allowed,
+          .has_sign = has_sign(options)};
 }
 
 }  // namespace unbroken

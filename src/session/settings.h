@@ -6,8 +6,12 @@
 
 namespace unbroken {
 
-/// Errors: bad_argument, naming the option.
-Result<EngineOptions> engine_options(Runtime& runtime, const RunOptions& options);
+/// Before anything is opened or made. Errors: bad_argument, naming the option; those of opening a tap.
+Result<EngineOptions> engine_options(const Process& process, const RunOptions& options);
+/// What only the opened directory knows: whether it is fit, and where checkpoints come from.
+void add_runtime(EngineOptions& engine, Runtime& runtime);
+/// How the directory is opened.
+RuntimeOptions runtime_options(const RunOptions& options);
 
 /// Liveness only: a storage that answers nothing for this long ends the call.
 inline constexpr Duration kCallLimit = std::chrono::hours(12);

@@ -47,6 +47,7 @@ class SimProcess final : public Process {
   Random& random(std::string_view stream = "");
   ProcessIdentity self() const override { return identity_; }
   Liveness liveness(const ProcessIdentity& other) const override;
+  std::vector<std::string> command_line() const override { return {name_}; }
   std::optional<std::string> env(std::string_view name) const override;
 
   // What a test does to it. A kill from outside any simulated thread has unwound everything on return. Ops

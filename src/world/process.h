@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace unbroken {
 
@@ -25,6 +26,8 @@ class Process {
   virtual ProcessIdentity self() const = 0;
   /// `unknown` on another boot's or namespace's identity; a zombie is dead; a stopped process is alive.
   virtual Liveness liveness(const ProcessIdentity& other) const = 0;
+  /// As it was started, program first; empty where that cannot be told.
+  virtual std::vector<std::string> command_line() const = 0;
   virtual std::optional<std::string> env(std::string_view name) const = 0;
 };
 

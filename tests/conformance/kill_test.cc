@@ -26,6 +26,7 @@ class Drilled final : public Process {
       : variables_(std::move(variables)) {}
   ProcessIdentity self() const override { return {}; }
   Liveness liveness(const ProcessIdentity&) const override { return Liveness::unknown; }
+  std::vector<std::string> command_line() const override { return {}; }
   std::optional<std::string> env(std::string_view name) const override {
     const auto found = variables_.find(name);
     return found == variables_.end() ? std::nullopt : std::optional(found->second);

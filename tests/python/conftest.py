@@ -15,7 +15,7 @@ import fake_core
 HAS_CORE = any((Path(__file__).resolve().parents[2] / "python" / "unbroken").glob("_core*.so"))
 if not HAS_CORE:
     sys.modules["unbroken._core"] = fake_core
-from unbroken import _native, options, run  # noqa: E402
+from unbroken import _native, run  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,6 @@ def clean(monkeypatch):
     """No state of another test: environment, registries, generators."""
     for name in ("UNBROKEN_DIR", "UNBROKEN_STEPS", "UNBROKEN_TAKEOVER", "UNBROKEN_RESUMED", "UNBROKEN_MTTI"):
         monkeypatch.delenv(name, raising=False)
-    options._paths.clear()
     fake_core.DISK.clear()
     fake_core.Session.fail_saves = []
     random.seed(0)
@@ -31,7 +30,7 @@ def clean(monkeypatch):
     yield
     left = list(run._open)
     for one in left:
-        one._close("error", is_quiet=True)
+        one._close(is_quiet=True)
     assert not left, "the test leaves a run open"
     assert signal.getsignal(signal.SIGTERM) is handler, "the test leaves a handler behind"
 

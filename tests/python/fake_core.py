@@ -82,10 +82,10 @@ class Session:
 
     def __init__(self, path, options):
         self.path, self.options, self.attempt = path, options, 0
-        self.on_save_error = options["on_save_error"]
-        self.newest, self.messages, self.taps, self.lines, self.closed = None, [], [], [], None
+        self.newest, self.messages, self.taps, self.lines, self.is_closed = None, [], [], [], False
         self.superseded, self.tapped, self.failed = False, False, 0
-        self.kinds, self.described = [], {}
+        self.described = {}
+        self.bug = None  # "boundary" or "save": where a check of ours fails
 
     @property
     def _disk(self):
@@ -120,7 +120,8 @@ class Session:
 
     def _report(self, step, name, fell_back, age):
         return {"fresh": name is None, "step": step, "attempt": self.attempt, "name": name, "resumed_age_s": age,
-                "survives": "node", "fell_back": fell_back, "notes": [], "run": "fake", "lineage_of": None}  # fmt: skip
+                "survives": "node", "is_never_committed": False,
+                "fell_back": fell_back, "notes": [], "run": "fake", "lineage_of": None}  # fmt: skip
 
     def describe(self, key, value):
         self.described[key] = value
@@ -129,15 +130,19 @@ class Session:
         pass
 
     def stats(self):
-        return {"saves": len(self.kinds), "last": None}
+        return {"saves": len(self._disk["checkpoints"]), "last": None}
 
     def is_due(self, step):
         every = self.options["every"]
         return every.isdigit() and step % int(every) == 0
 
-    def boundary(self, step, metrics):
+    def boundary(self, step):
         if self.superseded:
             raise _error("Superseded", "a newer attempt owns the run", "fenced")
+        if self.bug == "boundary":
+            raise _error("Bug", "boundary.cc:1: invariant does not hold", "bug")
+
+    def log(self, step, metrics):
         self.lines.append((step, metrics))
 
     def wants_tap(self):
@@ -153,9 +158,10 @@ class Session:
             )
         )
 
-    def save(self, step, tensors, alias, tree, metrics, kind):
+    def save(self, step, tensors, alias, tree, metrics):
         json.loads(tree)
-        self.kinds.append((step, kind))
+        if self.bug == "save":
+            raise _error("Bug", "snapshot.cc:1: invariant does not hold", "bug")
         error = Session.fail_saves.pop(0) if Session.fail_saves else None
         name = f"{step}.a{self.attempt}"
         if error is not None:
@@ -180,10 +186,10 @@ class Session:
     def drain(self, timeout_s):
         return True
 
-    def close(self, stop):
+    def close(self):
         if self.superseded:
             raise _error("Superseded", "a newer attempt owns the run", "fenced")
-        self.closed = stop
+        self.is_closed = True
 
     def take_messages(self):
         messages, self.messages = self.messages, []
@@ -227,6 +233,10 @@ class Permutation:
 
 def guard_worker(owner, dies_with_owner):
     pass
+
+
+def run_directory(path):
+    return path
 
 
 def version():

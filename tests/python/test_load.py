@@ -97,8 +97,9 @@ def test_a_flag_of_the_environment_is_one_or_nothing(run_dir, monkeypatch, name,
 @pytest.mark.parametrize("text", ["5 ", "-1", "1e3", "\u0665", "9" * 30, "0x1"])
 def test_a_cap_of_steps_is_a_number(run_dir, monkeypatch, text):
     monkeypatch.setenv("UNBROKEN_STEPS", text)
-    with unbroken.Run(run_dir) as run, pytest.raises(Misconfigured, match="^UNBROKEN_STEPS is ") as caught:
-        run.steps(3)
+    with pytest.raises(Misconfigured, match="^UNBROKEN_STEPS is ") as caught:
+        unbroken.Run(run_dir)
+    assert not run_dir.exists()
     assert caught.value.next_command == "unset UNBROKEN_STEPS"
 
 

@@ -1,13 +1,16 @@
 """Run: labels, boundaries, saves, stops. In one process, on the native core where it is there."""
 
 import os
+import shutil
 
 import pytest
 import torch
 
 import unbroken
-from helpers import FULL, life, stops_at
-from unbroken import Misconfigured, NothingToResume, options
+from helpers import FULL, child, finish, life, stops_at
+from unbroken import Misconfigured, NothingToResume, _native, errors, metrics, options, saver
+
+native = pytest.mark.skipif(_native.core.__name__ == "fake_core", reason="needs the native core")
 
 
 def test_steps_go_from_the_restored_one_to_n(run_dir):
@@ -158,19 +161,21 @@ def test_a_save_before_any_step_has_the_restored_label_or_none(run_dir):
         assert run.restore() == 2 and run.state["more"] == 1
 
 
-def test_when_saves_are_taken(run_dir, fake):
+def test_when_saves_are_taken(run_dir, fake, monkeypatch):
+    kinds, at_boundary = [], saver.Saver.at_boundary
+    monkeypatch.setattr(saver.Saver, "at_boundary", lambda *a: (kinds.append(a[1:3]), at_boundary(*a)))
     with unbroken.Run(run_dir, every=3) as run:
-        session = run._session
         for step in run.steps(8):
             if step == 3:
                 run.save()
-    assert session.kinds == [(1, "first"), (3, "due"), (4, "explicit"), (6, "due"), (8, "last")]
+    assert kinds == [(1, "first"), (3, "due"), (4, "explicit"), (6, "due"), (8, "last")]
+    del kinds[:]
     with unbroken.Run(run_dir, every=3) as run:
         session = run._session
         for _ in run.steps(10):
             pass
-    assert session.kinds == [(9, "first"), (10, "last")]
-    assert session.closed == "finished"
+    assert kinds == [(9, "first"), (10, "last")]
+    assert session.is_closed
 
 
 def test_a_failed_save_in_the_background_is_said_once_and_training_goes_on(run_dir, fake, capsys):
@@ -330,16 +335,114 @@ def test_nonsense_is_refused_by_name(run_dir, bad):
         unbroken.Run(run_dir, **bad)
 
 
+@native
 def test_unbroken_dir_redirects_by_the_order_of_paths(tmp_path, monkeypatch):
     monkeypatch.setenv("UNBROKEN_DIR", str(tmp_path / "life"))
-    paths = [options.directory(p) for p in ("runs/a", "/x/b", "runs/a", os.path.abspath("runs/a"), "runs/c")]
-    assert paths == [
-        str(tmp_path / "life"),
-        str(tmp_path / "life.2.b"),
-        str(tmp_path / "life"),
-        str(tmp_path / "life"),
-        str(tmp_path / "life.3.c"),
-    ]
+    given = ("runs/a", "/x/b/", "runs/a", os.path.abspath("runs/a"), "/x/b", "runs/c")
+    assert [os.path.relpath(options.directory(path), tmp_path) for path in given] == [
+        "life", "life.2.b", "life", "life", "life.2.b", "life.3.c",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("every", [1, 2, 100])
+def test_metrics_that_come_late_are_in_order_and_in_every_commit(run_dir, fake, monkeypatch, every):
+    """As if the numbers were on an accelerator: they are read at the next boundary, or where a save needs them."""
+    reads, seen = [], []
+
+    class Late(metrics._OnDevice):
+        def __init__(self, value):
+            self._value = value
+
+        def read(self):
+            reads.append((self._value, len(seen)))
+            return float(self._value)
+
+    monkeypatch.setattr(metrics, "number", lambda name, value: Late(value))
+    with unbroken.Run(run_dir, every=every) as run:
+        session = run._session
+        for step in run.steps(7):
+            seen.append(step)
+            run.log(loss=step)
+    assert session.lines == [(step + 1, [("loss", float(step))]) for step in range(7)]
+    assert all(c["metrics"] == [("loss", c["step"] - 1.0)] for c in fake.DISK[str(run_dir)]["checkpoints"])
+    if every == 100:
+        assert (2, 4) in reads and (2, 3) not in reads  # that of step 3: at the boundary after it
+
+
+@pytest.mark.parametrize("where", ["boundary", "save"])
+def test_a_failed_check_of_ours_never_ends_training(run_dir, fake, capsys, where):
+    def body(run, step):
+        run._session.bug = where if step in (2, 3) else None
+        if step == 3:
+            run.save()  # even one that is waited for
+
+    assert life(run_dir, 6, body, every=1) == list(range(6))
+    assert capsys.readouterr().err.count("invariant does not hold") == 2
+    with pytest.raises(errors.Bug):
+        life(run_dir, 9, lambda run, step: setattr(run._session, "bug", where), every=1, on_save_error="raise")
+
+
+REFUSED = [{"resume": 1200}, {"resume": "best:loss"}, {"resume": "yesterday"}, {"every": "often"}]
+
+
+@native
+@pytest.mark.parametrize("bad", REFUSED)
+def test_what_is_refused_creates_nothing(tmp_path, bad):
+    with pytest.raises((Misconfigured, NothingToResume)):
+        unbroken.Run(tmp_path / "deep" / "run", **bad)
+    assert not list(tmp_path.iterdir())
+
+
+@native
+@pytest.mark.parametrize("name", ["UNBROKEN_STEPS", "UNBROKEN_RESUMED", "UNBROKEN_TAKEOVER", "UNBROKEN_TAP"])
+def test_an_environment_that_is_refused_creates_nothing(tmp_path, monkeypatch, name):
+    monkeypatch.setenv(name, str(tmp_path / "missing" / "x"))
+    with pytest.raises(unbroken.Error):
+        unbroken.Run(tmp_path / "deep" / "run")
+    assert not list(tmp_path.iterdir())
+
+
+@native
+def test_a_run_that_never_committed_says_so(run_dir, capsys):
+    with unbroken.Run(run_dir) as run:
+        run.restore()
+    capsys.readouterr()
+    with unbroken.Run(run_dir) as run:
+        run.restore()
+    err = capsys.readouterr().err
+    assert "no checkpoint was ever committed by the earlier attempts: starting from step 0" in err
+    assert "fresh start" not in err
+
+
+@native
+def test_a_directory_that_is_removed_fails_saves_and_not_the_training(run_dir, capsys):
+    seen = []
+
+    def body(run, step):
+        seen.append(step)
+        run.drain()
+        if step == 2:
+            shutil.rmtree(run_dir)
+
+    with pytest.raises(unbroken.StorageUnavailable, match="removed"):
+        life(run_dir, 6, body, every=1)
+    assert seen == list(range(6))
+    assert "removed" in capsys.readouterr().err
+
+
+@native
+def test_a_commit_says_what_made_it(run_dir):
+    code = """
+import unbroken, numpy
+with unbroken.Run(sys.argv[1]) as run:
+    for _ in run.steps(1):
+        pass
+"""
+    assert finish(child(code, run_dir, "--hub-token", "s3cret"))[0] == 0
+    said = _native.core.Reader(str(run_dir), "newest").saved.provenance
+    assert {"host", "pid", "directory", "unbroken", "python", "numpy"} <= said.keys()
+    assert "torch" not in said
+    assert said["command"].endswith("--hub-token ***") and "s3cret" not in said["command"]
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "1.5", "\u0663"])

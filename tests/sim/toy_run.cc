@@ -113,8 +113,9 @@ void live(SimProcess& me, const Life& life, Oracle& oracle) {
   bool is_first = true;
   for (std::uint64_t step = start + 1; step <= life.steps; ++step) {
     model.put(step);
-    if (auto done = engine.boundary(step, {{"loss", 1.0 / static_cast<double>(step)}}); !done.ok())
+    if (auto done = engine.log(step, {{"loss", 1.0 / static_cast<double>(step)}}); !done.ok())
       return gave_up(done.error());
+    if (auto done = engine.boundary(step); !done.ok()) return gave_up(done.error());
     if (!is_first && step != life.steps && !engine.is_due(step)) continue;
     is_first = false;
     StateView state = model.view();

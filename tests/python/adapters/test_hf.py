@@ -57,7 +57,7 @@ def train(path, seed=1, at=(), steps=30, every=1000, resumes=True, **more):
     try:
         trainer.train(resume_from_checkpoint=saver.resume() if resumes else None)
     finally:
-        saver.run._close("error", is_quiet=True)
+        saver.run._close(is_quiet=True)
     return trainer, watches.seen
 
 

@@ -58,7 +58,7 @@ def fit(path, seed=1, at=(), steps=30, validates=False, every=1000, **more):
     try:
         trainer.fit(net, loader, DataLoader(data, batch_size=11) if validates else None, ckpt_path=saver.ckpt_path)
     finally:
-        saver.run._close("error", is_quiet=True)
+        saver.run._close(is_quiet=True)
     return net
 
 
@@ -128,7 +128,7 @@ def test_what_fit_must_be_told(run_dir):
                           plugins=plugins, enable_progress_bar=False)  # fmt: skip
         with pytest.raises(unbroken.Misconfigured, match=what):
             trainer.fit(Net(), loader)
-        saver.run._close("error", is_quiet=True)
+        saver.run._close(is_quiet=True)
 
 
 def test_checkpoint_io_keeps_what_model_checkpoint_names(tmp_path):
