@@ -80,8 +80,9 @@ class StateMismatch(Error):
         lines += [f"  changed  {name}: saved {saved}, live {live}" for name, saved, live in self.changed]
         if self.missing or self.unread or self.changed:
             lines.append(
-                "make the attached objects agree with the checkpoint, resume from another one with resume=, "
-                "or start a new run in another directory"
+                "make the attached objects agree with the checkpoint, or permit the difference (missing=, unread=, "
+                "rename=, cast=: globs over these names), resume from another one with resume=, or start a new run in "
+                "another directory"
             )
         super().__init__("\n".join(lines), next_command)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fnmatch
 import importlib.util
 import json
@@ -29,63 +28,55 @@ from unbroken.errors import (
 from unbroken.options import checked_at, checked_bool, checked_path
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import decode, flatten, numpy_dtype, tensor_name
-
-
-_LATER = ("missing", "unread", "rename", "cast")  # ways out of a mismatch
+from unbroken._state.ways import Globs, Ways, globs_of, matches_nothing
 
 
 class Checkpoint(dict):
     """The state in the shape that was attached: {"model": {"fc.weight": tensor, ...}, ...}.
 
-    `.step`, `.attempt`, `.name` ("1200.a3"); `.fell_back`: damaged checkpoints that were passed over, each
+    `.step`, `.attempt`, `.name` ("1200.a3"), `.run` (which run it is of); `.fell_back`: damaged checkpoints that were passed over, each
     {"name", "object", "what"}.
     """
 
     def __init__(self, content, saved: Saved, fell_back):
         super().__init__(content)
-        self.step, self.attempt, self.name = saved.step, saved.attempt, saved.name
+        self.step, self.attempt, self.name, self.run = saved.step, saved.attempt, saved.name, saved.uuid
         self.fell_back = list(fell_back)
 
 
-def load(path, into=None, *, at="newest", only=None, torch=None, pin=False, **later):
+def load(path, into=None, *, at="newest", only=None, torch=None, pin=False,
+         missing=None, unread=None, rename=None, cast=None):  # fmt: skip
     """Reads a checkpoint of the run in `path`.
 
     Without `into`: a Checkpoint; torch tensors come back as CPU tensors where torch can be imported, else, or with
     torch=False, as NumPy arrays (through ml_dtypes, or as raw bytes with a warning). With `into={"model": model}`
-    the named objects are filled in place, strictly. `only`: a glob, or several, over names. at="newest" falls back
-    past damage with a warning; any other damaged checkpoint is CorruptCheckpoint. Errors: NothingToResume,
-    StateMismatch, StorageUnavailable, Misconfigured.
+    the named objects are filled in place, strictly, but for what `missing`, `unread`, `rename`, `cast` permit (as in
+    Run). `only`: a glob, or several, over names. at="newest" falls back past damage with a warning; any other damaged
+    checkpoint is CorruptCheckpoint. Errors: NothingToResume, StateMismatch, StorageUnavailable, Misconfigured.
     """
-    for name in later:
-        raise comes_later(name) if name in _LATER else TypeError(f"load() got an unexpected keyword argument {name!r}")
     if pin:
         raise comes_later("pin")
-    if into is not None and only is not None:
-        raise comes_later("only= together with into=")
+    ways = Ways(missing, unread, rename, cast, only)
+    for name, value in {"missing": missing, "unread": unread, "rename": rename, "cast": cast}.items():
+        if value is not None and into is None:
+            raise Misconfigured(f"load: {name}= says how live objects may differ, and goes with into= only")
     if into is not None and not (isinstance(into, dict) and all(isinstance(name, str) for name in into)):
         raise Misconfigured('load: into= is a dict of names and objects, such as into={"model": model}')
     if torch is not None:
         checked_bool("torch", torch)
-    at, only, path = checked_at("at", at), _globs(only), checked_path(path)
+    at, path = checked_at("at", at), checked_path(path)
     with naming(path):
-        return _load(path, into, at, only, torch)
+        return _load(path, at, None if into is None else Filled(into, ways), globs_of("only", only) or None, torch)
 
 
-def _globs(only):
-    globs = [only] if isinstance(only, str) else only
-    if globs is None:
-        return None
-    if not isinstance(globs, (list, tuple, set, frozenset)) or not all(isinstance(glob, str) for glob in globs):
-        raise Misconfigured(f'load: only={only!r}: a glob over names, such as only="model.*", or a list of them')
-    if not globs:
-        raise Misconfigured("load: only= holds no glob; leave it out to load everything")
-    return list(globs)
+def read_into(path: str, at: str, filled: Filled) -> Checkpoint:
+    """Fills live objects from a checkpoint. Errors: as load."""
+    return _load(path, at, filled)
 
 
-def _load(path, into, at, only, torch):
+def _load(path, at, filled: Filled | None, only=None, torch=None):
     reader = call(_native.core.Reader, path, at)
     passed = []  # damaged ones that only reading found
-    filled = None if into is None else Filled(into)
     while True:
         saved = Saved(reader.saved, json.loads(reader.saved.tree))
         try:
@@ -138,12 +129,8 @@ def _check_globs(globs, saved, roots):
             if tensor_name(leaf) is not None:
                 names[tensor_name(leaf)] = None
     for glob in globs:
-        if not any(fnmatch.fnmatchcase(name, glob) for name in names):
-            near = difflib.get_close_matches(glob.strip("*?."), names, 5, 0.5) or [*map(segment_of_node, roots)]
-            raise Misconfigured(
-                f"load: only={glob!r} matches no name in checkpoint {saved.name}; near ones: {', '.join(near)}",
-                f"unbroken show DIR {saved.name}",
-            )
+        if not any(map(Globs("only", [glob]).match, names)):
+            raise matches_nothing("only", glob, names, saved.name)
 
 
 def _prune(node, name, globs):
@@ -182,27 +169,35 @@ def _maker(wants_torch):
 class Filled:
     """The objects of `into=`, filled in place and strictly."""
 
-    def __init__(self, into: dict):
-        self._into, self._attached = into, Attached()
+    def __init__(self, into: dict, ways: Ways):
+        self._into, self._attached = into, Attached(ways, follows=False)
         for name, value in into.items():
             self._attached.add(name, value)
         self._attached.check_owners()
         self._has_begun = False
 
-    def read(self, reader, saved) -> dict:
-        """Errors: StateMismatch, with nothing changed unless it says so; those of reading."""
+    def compare(self, saved) -> Plan:
+        """Errors: StateMismatch, Misconfigured, with nothing changed unless it says so."""
         with filling(saved.name) if self._has_begun else contextlib.nullcontext():
-            absent = [segment_of_node(name) for name in self._into if name not in saved.roots]
+            here, ways = self._attached.here(saved), self._attached.ways
+            paths = {segment_of_node(name): name for name in self._into if name not in here.roots}
+            absent = [path for path, name in paths.items() if not (ways.missing or ways.only)]
             if absent:
                 raise StateMismatch(
                     f"checkpoint {saved.name} holds {', '.join(saved.roots)}",
                     missing=absent,
                     next_command=f"unbroken show DIR {saved.name}",
                 )
-            plan: Plan = self._attached.plan(saved, set(self._into))
+            return self._attached.plan(saved, set(self._into))
+
+    def read(self, reader, saved) -> dict:
+        """Errors: those of compare; those of reading, with the live objects undefined."""
+        plan = self.compare(saved)
         self._has_begun = True
         with filling(saved.name):
             call(reader.read, plan.destinations())
             plan.finish()
-            self._attached.verify(saved, set(self._into))
+            self._attached.verify(plan, set(self._into))
+        for note in plan.notes:
+            say(note)
         return dict(self._into)

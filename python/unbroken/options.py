@@ -12,9 +12,8 @@ from unbroken.errors import Misconfigured, comes_later
 
 #: keywords of later versions and the value that means "not used"
 LATER = {
-    "keep_best": None, "keep_every": None, "init_from": None, "check": False, "busy": "skip", "max_wait": None,
+    "keep_best": None, "keep_every": None, "check": False, "busy": "skip", "max_wait": None,
     "arena": None, "max_bandwidth": None,
-    "missing": None, "unread": None, "rename": None, "cast": False, "only": None,
 }  # fmt: skip
 
 _MANY = 2**32

@@ -11,12 +11,15 @@ import atexit
 import os
 import weakref
 
-from unbroken import _native, functional, options, signals
+from unbroken import _native, audit, functional, options, signals
 from unbroken._native import call
-from unbroken._state.attached import Attached, Loader, unread_names
+from unbroken._state.attached import Attached, Loader
+from unbroken._state.ways import Ways
+from unbroken.audit import Unattached
 from unbroken.errors import Bug, Interrupted, Misconfigured, StateMismatch, comes_later, naming, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
+from unbroken.origin import Origin
 from unbroken.saver import Saver
 from unbroken.saving import Saving
 from unbroken.signals import StopSignal
@@ -38,23 +41,30 @@ class Run:
     For every="auto", durations: `mtti`, how often you expect the run to die; `rpo`, never lose more; `every_min`,
     `every_max`, bounds. Errors: Misconfigured, at once.
 
+    Ways out of a mismatch, each used only where a checkpoint does not fit, and said: `missing`, globs over names that
+    may be absent from it; `unread`, of what need not be read; `cast`, of tensors that may be converted (True: all);
+    `rename`, {saved name: name here}. `only`: nothing else is taken. `init_from="DIR@AT"`: a run that begins, at step
+    0, with a checkpoint of another one, in the attached objects that `only` names. The last three are carried out once.
+
     Threads: everything from the thread that trains.
     """
 
     def __init__(self, path, *, every="auto", keep_last=3, resume="newest", fresh=False, takeover=False,
                  on_save_error="warn", group=None, mtti=None, rpo=None, every_min=None, every_max=None,
-                 **later):  # fmt: skip
+                 missing=None, unread=None, rename=None, cast=None, only=None, init_from=None, **later):  # fmt: skip
         options.refuse_later(later)
         settings = options.session_options(
             every=every, keep_last=keep_last, resume=resume, fresh=fresh, takeover=takeover,
             on_save_error=on_save_error, group=group, mtti=mtti, rpo=rpo, every_min=every_min, every_max=every_max,
         )  # fmt: skip
+        ways = Ways(missing, unread, rename, cast, only)
+        self._origin = None if init_from is None else Origin(init_from)
         options.steps_limit(0)
         path = options.directory(path)
         functional.release(path)
         with naming(path):
             self._session = call(_native.core.Session, path, settings)
-        self._attached = Attached()
+        self._attached = Attached(ways)
         self._metrics = Metrics()
         self._noted: dict = {}  # the metrics of the last completed step
         self._late = None  # (step, metrics) that were not handed over yet: some are still on a device
@@ -105,9 +115,9 @@ class Run:
         """{"state": "green" | "yellow" | "red", "why": [...], "saves_failed", "saves_skipped"}."""
         return call(self._session.health)
 
-    def audit(self, *roots):
-        """Of a later version."""
-        raise comes_later("audit")
+    def audit(self, *roots) -> list[Unattached]:
+        """What has a state, can be reached from `roots` (without: the caller's variables), and is not attached."""
+        return audit.audit(self._attached, roots, audit.callers_frame())
 
     def stats(self) -> dict:
         """What this life measured: saves, saves_skipped, saves_failed, wait_s (the loop waited for all saves together),
@@ -153,12 +163,22 @@ class Run:
         self._attached.check_owners()
         self._obey_stop()
         loader = Loader(self._attached)
+        frame = audit.callers_frame(is_own=True)
+        if self._attached.objects:  # else everything is attached later
+            for line in audit.lines(audit.audit(self._attached, None, frame)):
+                say(line)
         try:
             with naming(self.path):
+                if self._origin is not None:
+                    self._origin.compare(self._attached, self.path, [feed.loader for feed in self._feeds])
                 report = call(self._session.restore, loader)
                 for line in start_lines(report, self.attempt, self.path):
                     say(line)
-                notes = [] if report["fresh"] else loader.finish()
+                notes = self._begin_fresh(loader) if report["fresh"] else loader.finish()
+                if self._origin is not None and not report["fresh"]:
+                    notes.append(f"init_from={self._origin.text} was carried out before: going on from {report['name']}")
+                if self._attached.parent is not None:
+                    self._session.describe("parent", self._attached.parent)
         except BaseException:
             self._is_undefined = loader.has_begun
             raise
@@ -173,6 +193,13 @@ class Run:
         self._say_messages()
         self._obey_stop()
         return self._step
+
+    def _begin_fresh(self, loader) -> list[str]:
+        self._attached.begin_fresh()
+        if self._origin is None:
+            return []
+        loader.has_begun = True
+        return [self._origin.carry_out(self._attached)]
 
     # -- the loop
 
@@ -285,16 +312,11 @@ class Run:
     def _check_all_taken(self):
         if self._loader is None:
             return
-        left = self._attached.leftover(self._loader.saved)
-        if left:
-            with naming(self.path):
-                raise StateMismatch(
-                    f"checkpoint {self._loader.saved.name} holds what nothing was attached for",
-                    unread=unread_names(self._loader.saved, left),
-                    next_command=f"unbroken show DIR {self._loader.saved.name}",
-                )
-        self._loader.drop()
+        with naming(self.path):
+            notes = self._loader.end()
         self._loader = None
+        for note in notes:
+            say(note)
 
     def _hand_over_metrics(self):
         """To the core, in order of steps; waits for devices."""

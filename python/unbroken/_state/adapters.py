@@ -89,6 +89,8 @@ class StatefulAdapter:
             return capture.value(self.value.state_dict(), name)
 
     def plan(self, node, name, plan):
+        if plan.skips_part(node, name):
+            return  # it gets its state whole, or keeps its own
         plan.make(node, self._devices(name) if tensors_of(node) else None)
         differences = getattr(self.value, "_unbroken_differences", None)  # our own objects say what differs
         if differences is not None:
@@ -143,6 +145,8 @@ class ContainerAdapter:
 
 def plan_value(live, node, name, plan, put) -> None:
     """Plans `live` from `node`. `put(value)` replaces `live` where it stands; None where it cannot be replaced."""
+    if plan.skips_all(node, name):
+        return
     if tensors.is_tensor(live):
         plan.fill(node, live, name)
         return
@@ -194,7 +198,7 @@ def _plan_dict(live, node, name, plan):
         plan.missing_below(live[key], path)
 
     def rebuild():
-        values = {key: fresh.get(key, live[key]) for key in order}
+        values = {key: fresh.get(key, live[key]) for key in [*order, *(key for key in live if key not in order)]}
         live.clear()
         live.update(values)
 
@@ -237,11 +241,15 @@ class StateAdapter:
         live = {join(name, segment_of_node(encode(key, name))): key for key in self.state}
         if kind_of(node) != "dict":
             raise CorruptCheckpoint(f"checkpoint {plan.saved.name}: its state is no dict")
+        taken = []
         for key_node, item in pairs_of(node):
             path = join(name, segment_of_node(key_node))
+            if plan.skips_all(item, path):
+                continue
+            taken.append([key_node, item])
             value = self.state[live.pop(path)] if path in live else None
             plan.make(item, lambda _, value=value: getattr(value, "device", None) if tensors.is_tensor(value) else None)
-        if live:
+        if live and not plan.ways.only:
             plan.notes.append(f"not in checkpoint {plan.saved.name}, kept as it is: {', '.join(sorted(live))}")
 
         def put(values):
@@ -249,4 +257,4 @@ class StateAdapter:
             self.state.clear()
             self.state.update({**values, **kept})
 
-        plan.then(CONTAINERS, put, node)
+        plan.then(CONTAINERS, put, {"dict": taken})

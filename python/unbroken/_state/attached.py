@@ -11,11 +11,13 @@ from unbroken import _native
 from unbroken._state import tensors
 from unbroken._native import call
 from unbroken._state.adapters import StateAdapter, placed, root_adapter
-from unbroken._state.collect import OBJECTS, Capture, Plan, Saved, differences, plan_root
+from unbroken._state.collect import GENERATORS, OBJECTS, Capture, Plan, Saved, differences, missing_names, plan_root
+from unbroken._state.exactness import Exactness, is_finite
 from unbroken.errors import Misconfigured, StateMismatch, filling
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import flatten, tensor_name, tensors_of
+from unbroken._state.ways import Ways, some
 
 OURS = ("rng", "run", "state")
 
@@ -23,11 +25,17 @@ OURS = ("rng", "run", "state")
 class Attached:
     """The registry. Threads: the trainer's."""
 
-    def __init__(self):
+    def __init__(self, ways: Ways | None = None, follows: bool = True):
+        self.ways = ways or Ways()
+        self._follows = follows  # checkpoints are of this run: what they say was carried out, was
+        self.parent: str | None = None  # "1200.a3 of run <uuid>", where the run began from a checkpoint of another one
+        self._done: list[str] = []  # ways out that this life and those before it were given
         self.state: dict = {}
         self.epoch = 0
         self.epochs: dict[str, int] = {}  # by the name of a loader
         self.generators = GlobalGenerators()
+        self.exactness = Exactness()
+        self._is_checked = False  # the globs of the ways out name something
         self._objects: dict[str, object] = {}
         self._adapters: dict[str, object] = {}
         self._state_adapter = StateAdapter(self.state)
@@ -54,6 +62,11 @@ class Attached:
     def remove(self, name: str) -> None:
         """Undoes `add`."""
         del self._objects[name], self._adapters[name]
+
+    @property
+    def objects(self) -> dict:
+        """What is attached, by name."""
+        return dict(self._objects)
 
     def get(self, name: str):
         """The object of a name, or None."""
@@ -95,8 +108,17 @@ class Attached:
             capture.root(name, adapter)
         capture.root("state", self._state_adapter)
         capture.tree.append(["rng", self.generators.capture()])
-        capture.tree.append(["run", self._run_node()])
+        capture.tree.append(["run", self._run_node(self.exactness.take(self._objects))])
         return capture
+
+    def names(self) -> list[str]:
+        """Of every part of the live state."""
+        owners, parts = self._owners(), [*self._adapters.items(), ("state", self._state_adapter)]
+        return [n for name, adapter in parts for n in missing_names(name, adapter, owners)]
+
+    def is_finite(self) -> bool:
+        """False where a parameter holds a value that is not finite."""
+        return is_finite(self._objects)
 
     def remember_groups(self):
         """Functions that put the settings of attached optimizers back as they are now."""
@@ -108,9 +130,18 @@ class Attached:
 
         return [OptimizerAdapter(optimizer).remember() for _, optimizer in self.of_type(torch.optim.Optimizer)]
 
-    def _run_node(self):
+    def _run_node(self, exactness):
         epochs = [[name, epoch] for name, epoch in self.epochs.items() if name in self._objects]
-        return {"dict": [["epoch", self.epoch], ["epochs", {"dict": epochs}]]}
+        pairs = [["epoch", self.epoch], ["epochs", {"dict": epochs}]]
+        done = list(dict.fromkeys([*self._done, *self.ways.texts()]))
+        pairs += [["ways", done]] if done else []
+        pairs += [["parent", self.parent]] if self.parent else []
+        pairs += [["exactness", exactness]] if exactness else []
+        return {"dict": pairs}
+
+    def begin_fresh(self) -> None:
+        """Nothing is restored; what lives after this one find was given from the beginning."""
+        self._done = self.ways.texts()
 
     # -- restoring
 
@@ -119,34 +150,87 @@ class Attached:
 
         Errors: StateMismatch, Misconfigured.
         """
-        plan = Plan(saved, self._owners())
-        for name, adapter in self._adapters.items():
-            if names is None or name in names:
-                plan_root(name, adapter, saved, plan)
-        if names is None and "state" in saved.roots:
-            self._state_adapter.plan(saved.roots["state"], "state", plan)
-        if names is None:
-            plan.changed += self.generators.check(saved.roots.get("rng", {"dict": []}))
-            plan.then(OBJECTS, self._put_epochs, saved.roots.get("run"))
+        owners, ways, left_out = self._owners(), self.ways, set()
+        if ways:
+            done = self._carried_out(saved)
+            if names is None or not self._is_checked:
+                here = self.generators.guard(self.names)  # asking a loader that has no iterator yet may draw
+                ways.check([*here, *saved.names()], done, saved.name)
+                self._is_checked = True
+            ways, saved = ways.left(done), self.here(saved)
+        while True:
+            plan = Plan(saved, owners, ways, left_out)
+            self._compare(plan, names)
+            more = plan.to_leave_out()
+            if not more:
+                break
+            left_out |= more
         plan.prepare()
+        plan.notes += self.exactness.differences(saved.run.get("exactness"), self._objects, names, plan.skips)
         return plan
 
-    def _put_epochs(self, run) -> None:
-        self.epoch = (run or {}).get("epoch", 0)
-        self.epochs = dict((run or {}).get("epochs", {}))
+    def _carried_out(self, saved: Saved) -> list[str]:
+        return list(saved.run.get("ways", [])) if self._follows else []
 
-    def restore_generators(self, saved: Saved) -> None:
-        """Puts the global generators back; attached ones are part of the plan."""
-        if "rng" in saved.roots:
-            self.generators.restore(saved.roots["rng"])
+    def here(self, saved: Saved) -> Saved:
+        """The checkpoint with the names that rename= gives it here."""
+        renames = self.ways.rename
+        renames = renames.without(self._carried_out(saved)) if renames else renames
+        return saved.renamed(renames) if renames else saved
 
-    def verify(self, saved: Saved, names=None) -> None:
+    def _compare(self, plan: Plan, names) -> None:
+        saved = plan.saved
+        # Optimizers last: their state follows the parameters.
+        for name, adapter in sorted(self._adapters.items(), key=lambda item: _is_optimizer(item[0])):
+            if names is None or name in names:
+                plan_root(name, adapter, saved, plan)
+        if names is not None:
+            return
+        if "state" in saved.roots:
+            self._state_adapter.plan(saved.roots["state"], "state", plan)
+        rng, run = saved.roots.get("rng", {"dict": []}), saved.roots.get("run")
+        if not plan.skips_all(rng, "rng"):
+            rng = plan.thinned(rng, "rng")
+            plan.changed += self.generators.check(rng)
+            plan.then(GENERATORS, lambda: self.generators.restore(rng))
+        if run is not None and not plan.ways.only:
+            plan.then(OBJECTS, self._put_run, run)
+
+    def _put_run(self, run) -> None:
+        self.epoch = run.get("epoch", 0)
+        self.epochs = dict(run.get("epochs", {}))
+        self.parent = run.get("parent")
+
+    def _unread_paths(self, saved: Saved, roots):
+        ways = self.ways.left(self._carried_out(saved))
+        names = unread_names(self.here(saved), roots)
+        if ways.only:
+            names = [name for name in names if ways.only.match(name)]
+        return names, [name for name in names if not ways.unread.match(name)]
+
+    def unread(self, saved: Saved) -> list[str]:
+        """The names in the checkpoint that nothing here takes, and no way out permits to leave."""
+        return self._unread_paths(saved, self.leftover(saved))[1]
+
+    def notes_on_leftover(self, saved: Saved) -> list[str]:
+        """What unread= left, where nothing was attached for it."""
+        names, left = self._unread_paths(saved, self.leftover(saved))
+        names = set(names) - set(left)
+        return [f"unread=: not read from checkpoint {saved.name}: {some(names)}"] if names else []
+
+    def remember_ways(self, saved: Saved) -> None:
+        """The checkpoint was restored: later ones say what lives before carried out."""
+        self._done = list(dict.fromkeys([*self._carried_out(saved), *self.ways.texts()]))
+
+    def verify(self, plan: Plan, names=None) -> None:
         """The live state must be the saved one now, by digests. Errors: StateMismatch."""
+        saved = plan.saved
         capture = self.generators.guard(self.capture)  # asking a loader that has no iterator yet may draw
         adapters = {name: a for name, a in self._adapters.items() if names is None or name in names}
         if names is None:
             adapters["state"] = self._state_adapter
-        changed = differences(saved, capture, call(_native.core.digests, capture.tensors), adapters)
+        digests = call(_native.core.digests, capture.tensors)
+        changed = differences(saved, capture, digests, adapters, plan.ignores)
         if changed:
             raise StateMismatch(
                 f"after loading checkpoint {saved.name}, the live state is not the saved one",
@@ -155,8 +239,8 @@ class Attached:
             )
 
     def leftover(self, saved: Saved) -> list[str]:
-        """The attach names in the checkpoint that nothing here takes (yet)."""
-        return [name for name in saved.roots if name not in self._adapters and name not in OURS]
+        """The attach names in the checkpoint, as `here` names them, that nothing takes (yet)."""
+        return [name for name in self.here(saved).roots if name not in self._adapters and name not in OURS]
 
 
 def owners_of(roots):
@@ -203,7 +287,7 @@ class Loader:
             taken = {name for name, _, _ in self._targets}
             self._kept = {}
             for name, (_, _, nbytes, _) in self.saved.specs.items():
-                if name not in taken:
+                if name not in taken:  # for what is attached later
                     self._kept[name] = bytearray(nbytes)
                     self._targets.append((name, _address(self._kept[name]), nbytes))
 
@@ -225,11 +309,11 @@ class Loader:
         plan, attached = self._plan, self._attached
         plan.finish()
         for root in attached.leftover(self.saved):
-            for name in map(self.saved.canon, tensors_of(self.saved.roots[root])):
+            for name in map(plan.saved.canon, tensors_of(plan.saved.roots[root])):
                 if name not in self._kept:  # tied to what was restored: take it from there, before it moves on
                     self._kept[name] = bytearray(tensors.to_bytes(plan.made(name)))
-        attached.restore_generators(self.saved)
-        attached.verify(self.saved)
+        attached.verify(plan)
+        attached.remember_ways(self.saved)
         self._plan, self._targets = None, []
         self._groups = attached.remember_groups()
         return plan.notes
@@ -249,11 +333,26 @@ class Loader:
         if is_scheduler(self._attached.get(name)):
             for put_back in self._groups:
                 put_back()
-        self._attached.verify(self.saved, {name})
+        self._attached.verify(plan, {name})
 
-    def drop(self) -> None:
-        """Frees what is kept for late attaches."""
+    def end(self) -> list[str]:
+        """The first step is complete: frees what is kept for late attaches; lines worth saying.
+
+        Errors: StateMismatch for what nothing was attached for.
+        """
+        unread = self._attached.unread(self.saved)
+        if unread:
+            raise StateMismatch(
+                f"checkpoint {self.saved.name} holds what nothing was attached for",
+                unread=unread,
+                next_command=f"unbroken show DIR {self.saved.name}",
+            )
         self._kept, self._groups = {}, []
+        return self._attached.notes_on_leftover(self.saved)
+
+
+def _is_optimizer(adapter) -> bool:
+    return type(adapter).__name__ == "OptimizerAdapter"  # its module needs torch
 
 
 def is_scheduler(value) -> bool:

@@ -16,16 +16,19 @@ An *adapter* (adapters.py) knows one sort of object:
 
 from __future__ import annotations
 
+import copy
 from collections import Counter, OrderedDict, defaultdict, deque
 from contextlib import contextmanager
 
 from unbroken._state import tensors
 from unbroken.errors import Misconfigured, StateMismatch
-from unbroken._state.names import NAME_BYTES_MAX, canonical, segment_of_node
+from unbroken._state.names import NAME_BYTES_MAX, canonical, join, segment_of_node
+from unbroken._state.rename import Renamed
 from unbroken._state.tree import NOT_A_LEAF, Encoder, decode, encode, flatten, kind_of, pairs_of, refuse, tensor_name, text
+from unbroken._state.ways import Ways, some
 
 #: when what is put back (Plan.then): later ones see what earlier ones did
-CONTAINERS, MODULES, OPTIMIZERS, SCHEDULERS, OBJECTS, GENERATORS = range(6)
+CASTS, CONTAINERS, MODULES, OPTIMIZERS, SCHEDULERS, OBJECTS, GENERATORS = range(7)
 
 
 class Capture:
@@ -125,12 +128,33 @@ class Saved:
     """A checkpoint as the core describes it: `.specs` name -> (dtype, shape, nbytes, digest), `.roots` in order."""
 
     def __init__(self, state, tree):
-        self.step, self.attempt, self.name = state.step, state.attempt, state.name
+        self.step, self.attempt, self.name, self.uuid = state.step, state.attempt, state.name, state.run
         self.specs = {
             name: (dtype, tuple(shape), nbytes, digest) for name, dtype, shape, nbytes, digest in state.tensors
         }
         self.aliases = dict(state.alias)
         self.roots = {key: node for key, node in pairs_of(tree) or ()}
+        self.changed_names: dict[str, str] = {}  # saved name -> name here, of tensors that rename= concerns
+
+    @property
+    def run(self) -> dict:
+        """What the checkpoint says of the run itself: epochs, what lives before carried out."""
+        node = self.roots.get("run")
+        return decode(node) if pairs_of(node) is not None else {}
+
+    def renamed(self, renames) -> Saved:
+        """The same state under other names."""
+        new = Renamed(renames, self)
+        saved = copy.copy(self)
+        saved.roots, saved.aliases = new.roots, {**self.aliases, **new.aliases}
+        saved.changed_names = new.changed
+        return saved
+
+    def names(self) -> list[str]:
+        """Of every leaf; tensors by their own."""
+        return [
+            tensor_name(leaf) or path for root, node in self.roots.items() for path, leaf in flatten(node, segment_of_node(root))
+        ]
 
     def canon(self, name: str) -> str:
         """The name under which the bytes of `name` are stored."""
@@ -147,6 +171,19 @@ class Saved:
             return text(node)
         dtype, shape, _, _ = self.spec(name)
         return tensors.describe(dtype, shape)
+
+
+_FLOATS = {"F16", "BF16", "F32", "F64", "F8_E5M2", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2FNUZ"}
+_INTEGERS = {"U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64"}
+_COMPLEX = {"C64", "C128"}
+
+
+def can_cast(saved: str, live: str) -> bool:
+    """True where values of one dtype can become values of another one without changing their sort."""
+    if saved == live:
+        return False
+    sorts = ((_FLOATS, _FLOATS), (_INTEGERS, _INTEGERS), (_COMPLEX, _COMPLEX), (_FLOATS, _COMPLEX))
+    return any(saved in a and live in b for a, b in sorts)
 
 
 def kind_of_value(value, name: str) -> str:
@@ -167,8 +204,14 @@ def kind_of_value(value, name: str) -> str:
 class Plan:
     """How the saved state goes into the live objects. Until `prepare` has returned, nothing is touched."""
 
-    def __init__(self, saved: Saved, owners=None):
-        self.saved, self.owners = saved, owners
+    def __init__(self, saved: Saved, owners=None, ways: Ways | None = None, left_out=()):
+        self.saved, self.owners, self.ways = saved, owners, ways or Ways()
+        self._left_out = set(left_out)  # names with all below them, which unread= covers and which do not fit
+        self.cast_from: dict[int, str] = {}  # id of a live tensor -> the saved dtype, where cast= is used
+        self.unfilled: dict[int, str] = {}  # id of a live tensor that stays as it is -> what was saved in its place
+        self._settings: list[tuple[str, str]] = []  # (name, what to say)
+        self._cast: set[str] = set()
+        self._homes: dict[str, object] = {}  # stored name -> live tensor whose bytes it is
         self.missing: list[str] = []
         self.unread: list[str] = []
         self.changed: list[tuple[str, str, str]] = []
@@ -195,7 +238,79 @@ class Plan:
     def setting(self, name, live: str, saved: str):
         """A setting of the script that differs: the checkpoint's is used, and that is said."""
         where = f"{saved} in checkpoint {self.saved.name}"
-        self.notes.append(f"{name} is {live} in the script and {where}: {saved} is used")
+        self._settings.append((name, f"{name} is {live} in the script and {where}: {saved} is used"))
+
+    # -- what ways out leave alone
+
+    def skips(self, name: str) -> bool:
+        """True where what is called `name` stays as it is. Asked for leaves."""
+        if self.ways.only and not self.ways.only.match(name):
+            return True
+        return bool(self._left_out) and any(name == one or name.startswith(one + ".") for one in self._left_out)
+
+    def skips_all(self, node, name: str) -> bool:
+        """True where all of the saved `node` stays unread."""
+        if not self.ways.only and not self._left_out:
+            return False
+        return all(self.skips(tensor_name(leaf) or path) for path, leaf in flatten(node, name))
+
+    def skips_part(self, node, name: str) -> bool:
+        """True where a part of it stays unread, or something below `name` that is no part of it."""
+        if not self.ways.only and not self._left_out:
+            return False
+        below = any(one.startswith(name + ".") for one in self._left_out)
+        return below or any(self.skips(tensor_name(leaf) or path) for path, leaf in flatten(node, name))
+
+    def thinned(self, node, name: str):
+        """A dict node without the pairs that stay unread."""
+        if pairs_of(node) is None or not self.skips_part(node, name):
+            return node
+        pairs = [(key, item, join(name, segment_of_node(key))) for key, item in pairs_of(node)]
+        kept = [[key, self.thinned(item, path)] for key, item, path in pairs if not self.skips_all(item, path)]
+        return {"dict": kept} if "dict" in node else {**node, "items": kept}
+
+    def may_lack(self, name: str) -> bool:
+        """True where `name` need not be in the checkpoint."""
+        return self.skips(name) or bool(self.ways.missing.match(name))
+
+    def ignores(self, name: str) -> bool:
+        """True where the live state need not be the saved one after a restore."""
+        return name in self._cast or self.may_lack(name)
+
+    def to_leave_out(self) -> set[str]:
+        """Names that do not fit and that unread= covers; a plan has to be made anew without them."""
+        if not self.ways.unread:
+            return set()
+        names = [*self.unread, *(name for name, _, _ in self.changed), *(name for name, _ in self._settings)]
+        return {self.ways.unread.cover(name) for name in names if not self.skips(name) and self.ways.unread.match(name)}
+
+    def _settle(self) -> None:
+        """Takes away what ways out permit, and notes it."""
+        lacking: dict[str, list] = {}
+        for name in self.missing:
+            glob = self.ways.missing.match(name)
+            if glob and not self.skips(name):
+                lacking.setdefault(glob, []).append(name)
+        where = f"checkpoint {self.saved.name}"
+        self.notes += [text for name, text in self._settings if not self.skips(name)]
+        for glob, names in lacking.items():
+            self.notes.append(f"missing={glob!r}: not in {where}, kept as it is: {some(names)}")
+        for glob in self.ways.unread.globs:
+            names = [name for name in self._left_out if self.ways.unread.match(name) == glob]
+            if names:
+                self.notes.append(f"unread={glob!r}: not read from {where}: {some(names)}")
+        for glob in self.ways.cast.globs:
+            names = [name for name in self._cast if self.ways.cast.match(name) == glob]
+            if names:
+                self.notes.append(f"cast={glob!r}: converted from {where}: {some(names)}")
+        if self.saved.changed_names:
+            names = [f"{old} as {new}" for old, new in self.saved.changed_names.items()]
+            self.notes.append(f"rename=: taken from {where}: {some(names)}")
+        if self.ways.only:
+            self.notes.append(f"only={self.ways.only.globs}: nothing else is taken from {where}")
+        self.missing = [name for name in self.missing if not self.may_lack(name)]
+        self.unread = [name for name in self.unread if not self.skips(name)]
+        self.changed = [entry for entry in self.changed if not self.skips(entry[0])]
 
     def differs(self, node, value, name):
         """`value` cannot take `node`."""
@@ -209,23 +324,44 @@ class Plan:
 
     def fill(self, node, live, name) -> None:
         """The bytes of the tensor in `node` go into the live tensor or array `live`."""
+        if self.skips(name):
+            self._note_unfilled(node, live)
+            return
         view = tensors.view(live, name, reads=False, in_place=True)
         if tensor_name(node) is None or view.tag not in node:
             self.differs(node, live, name)
             return
         canon = self.saved.canon(tensor_name(node))
         dtype, shape, _, _ = self.saved.specs[canon]
-        if (dtype, shape) != (view.dtype, view.shape):
+        is_cast = shape == view.shape and can_cast(dtype, view.dtype) and bool(self.ways.cast.match(name))
+        if (dtype, shape) != (view.dtype, view.shape) and not is_cast:
             self.changed.append((name, tensors.describe(dtype, shape), view.text))
             return
-        other = self._live.get(canon)
+        other = self._homes.get(canon)
         if other is not None and tensors.view(other, name, reads=False).memory != view.memory:
             self.changed.append((name, f"{view.text} tied to {canon}", f"{view.text} of its own"))
         elif view.memory and self._memory.setdefault(view.memory, canon) != canon:
             tied_to = self._memory[view.memory]
             self.changed.append((name, f"{view.text} of its own", f"{view.text} tied to {tied_to}"))
+        elif is_cast:
+            self._homes[canon] = live
+            self._cast.add(name)
+            self.cast_from[id(live)] = dtype
+            self.make(node)
+            self.then(CASTS, lambda value: tensors.assign(live, value), node)
         else:
-            self._live[canon] = live
+            self._homes[canon] = self._live[canon] = live
+
+    def _note_unfilled(self, node, live):
+        if tensor_name(node) is None:
+            return
+        dtype, shape = self.saved.spec(tensor_name(node))[:2]
+        if (dtype, shape) != tensors.view(live, "", reads=False)[1:3]:
+            self.unfilled[id(live)] = tensors.describe(dtype, shape)
+
+    def made_as(self, name: str) -> None:
+        """What is made for a tensor is converted later; it need not be the saved one then."""
+        self._cast.add(name)
 
     def make(self, node, like=None) -> None:
         """The tensors in `node` become new ones, for `value`. `like(name)`: a hint for tensors.make."""
@@ -244,6 +380,7 @@ class Plan:
 
     def prepare(self) -> None:
         """Raises what differs, and does everything else that can fail: afterwards the bytes may come."""
+        self._settle()
         if self.missing or self.unread or self.changed:
             raise StateMismatch(
                 f"checkpoint {self.saved.name} does not fit what is attached",
@@ -296,6 +433,8 @@ def plan_root(name, adapter, saved: Saved, plan: Plan) -> None:
     if name not in saved.roots:
         plan.missing += missing_names(name, adapter, plan.owners)
         return
+    if plan.skips_all(saved.roots[name], path):
+        return
     adapter.plan(saved.roots[name], path, plan)
 
 
@@ -309,8 +448,11 @@ def missing_names(name, adapter, owners) -> list[str]:
     return [tensor_name(leaf) or leaf_name for leaf_name, leaf in flatten(node, path)]
 
 
-def differences(saved: Saved, capture: Capture, digests, adapters) -> list[tuple[str, str, str]]:
-    """(name, saved, live) of what came back otherwise than it was saved; `digests` are those of the capture."""
+def differences(saved: Saved, capture: Capture, digests, adapters, ignores) -> list[tuple[str, str, str]]:
+    """(name, saved, live) of what came back otherwise than it was saved; `digests` are those of the capture.
+
+    `ignores(name)`: that one need not be the saved one.
+    """
     changed = []
     live = {entry[0]: digest for entry, digest in zip(capture.tensors, digests, strict=True)}
     for name, node in capture.tree:
@@ -321,7 +463,7 @@ def differences(saved: Saved, capture: Capture, digests, adapters) -> list[tuple
             changed += _tensor_differences(saved, node, live, capture)
         if adapter.is_exact_tree and node != saved.roots[name]:
             changed += _tree_differences(saved, saved.roots[name], node, segment_of_node(name))
-    return changed
+    return [entry for entry in changed if not ignores(entry[0])]
 
 
 def _tensor_differences(saved, node, live, capture):

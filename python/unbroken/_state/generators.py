@@ -155,6 +155,8 @@ class GeneratorAdapter:
         return self._node(self.generator, name)
 
     def plan(self, node, name, plan):
+        if plan.skips_part(node, name):
+            return
         live = self._node(self.generator, name)
         if _sort_of(node) != _sort_of(live):
             plan.changed.append((name, _sort_of(node), _sort_of(live)))

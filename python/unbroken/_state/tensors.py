@@ -131,6 +131,14 @@ def make(tag: str, dtype: str, shape, like=None):
     return sys.modules["numpy"].empty(shape, kind)
 
 
+def assign(live, value) -> None:
+    """Sets the elements of `live` to those of `value`, converted."""
+    if is_array(live):
+        live[...] = value
+    else:
+        _torch().assign(live, value)
+
+
 def to_bytes(value) -> bytes:
     """The logical bytes, little-endian."""
     if is_array(value):

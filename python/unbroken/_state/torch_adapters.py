@@ -15,7 +15,7 @@ from unbroken._state.tree import flatten, is_container, kind_of, pairs_of, tenso
 SCALERS = tuple(
     {c for c in (getattr(torch.amp, "GradScaler", None), getattr(torch.cuda.amp, "GradScaler", None)) if c is not None}
 )
-_SCHEDULERS = (torch.optim.lr_scheduler.LRScheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
+SCHEDULER_KINDS = (torch.optim.lr_scheduler.LRScheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
 
 
 def adapter_of(value):
@@ -24,7 +24,7 @@ def adapter_of(value):
         return ModuleAdapter(value)
     if isinstance(value, torch.optim.Optimizer):
         return OptimizerAdapter(value)
-    if isinstance(value, _SCHEDULERS):
+    if isinstance(value, SCHEDULER_KINDS):
         return SchedulerAdapter(value)
     return ScalerAdapter(value) if isinstance(value, SCALERS) else None
 
@@ -54,7 +54,7 @@ class SchedulerAdapter:
             return capture.value(self.scheduler.state_dict(), name)
 
     def plan(self, node, name, plan):
-        live = self.capture(Capture(), name)
+        live, node = self.capture(Capture(), name), plan.thinned(node, name)
         compare_keys(node, live, name, plan)
         for path, here, there in setting_differences(live, node, name):
             plan.setting(path, here, there)
@@ -106,6 +106,8 @@ class ScalerAdapter(StatefulAdapter):
     is_exact, is_exact_tree = True, True
 
     def plan(self, node, name, plan):
+        if plan.skips_part(node, name):
+            return
         compare_keys(node, self.capture(Capture(), name), name, plan)
         plan.make(node)
         plan.then(SCHEDULERS, self._put, node)

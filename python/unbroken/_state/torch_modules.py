@@ -134,6 +134,8 @@ class ModuleAdapter:
                 else:
                     plan.fill(item, value, path)
                 continue
+            if plan.skips_part(item, path):
+                continue
             plan.make(item)
             plan.then(MODULES, part.set_extra_state, item)
         for member, item in saved.items():

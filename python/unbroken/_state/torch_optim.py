@@ -115,11 +115,17 @@ class OptimizerAdapter:
         match = self._match(saved_groups, names, name, plan)
         if match is None:
             return
+        known = {own for group in saved_groups for own in group["params"]}
         for i, (group, group_names) in enumerate(zip(groups, names, strict=True)):
+            if match[i] is None:
+                continue  # its parameters are new, and that is permitted
             old = saved_groups[match[i]]
             self._plan_group(group, old, f"{name}.param_groups.{i}", plan)
             moves = bool(_plain(old.get("capturable")) or _plain(old.get("fused")))
             for parameter, own in zip(group["params"], group_names, strict=True):
+                if own not in known or plan.skips_all(states.get(own), f"{name}.state.{own}"):
+                    states.pop(own, None)
+                    continue
                 self._plan_state(parameter, states.pop(own, None), f"{name}.state.{own}", moves, plan)
         for own, item in states.items():
             plan.unread_below(item, f"{name}.state.{own}")
@@ -154,8 +160,14 @@ class OptimizerAdapter:
                 return match
         before = {own: i for i, group in enumerate(saved_groups) for own in group["params"]}
         here = {own: i for i, group in enumerate(names) for own in group}
-        plan.missing += [f"{name}.state.{own}" for own in here.keys() - before.keys()]
-        plan.unread += [f"{name}.state.{own}" for own in before.keys() - here.keys()]
+        new = [f"{name}.state.{own}" for own in here.keys() - before.keys()]
+        gone = [f"{name}.state.{own}" for own in before.keys() - here.keys()]
+        plan.missing += new
+        plan.unread += gone
+        if all(map(plan.may_lack, new)) and all(map(plan.skips, gone)):
+            match = _match_common(saved_groups, names, before.keys() & here.keys())
+            if match is not None:
+                return match
         if before.keys() == here.keys():
             moved = [own for own in here if before[own] != here[own]] or list(here)
             plan.changed += [
@@ -167,7 +179,7 @@ class OptimizerAdapter:
         for key, item in saved.items():
             path = join(name, segment_of_node(key))
             live = group.get(key)
-            if key == "params":
+            if key == "params" or plan.skips_all(item, path):
                 continue
             if isinstance(live, torch.Tensor):
                 plan.fill(item, live, path)
@@ -198,17 +210,54 @@ class OptimizerAdapter:
         if node is None:
             plan.then(OPTIMIZERS, lambda: self.optimizer.state.pop(parameter, None))
             return
+        if id(parameter) in plan.unfilled:
+            text = plan.unfilled[id(parameter)]
+            plan.changed.append((name, f"the state of a parameter {text}", "another parameter, which stays as it is"))
+            return
+        taken, filled = [], {}
         for key, item in pairs_of(node):
             value = live.get(key) if isinstance(key, str) else None
             path = join(name, segment_of_node(key))
+            if plan.skips_all(item, path):
+                continue
+            taken.append([key, item])
             if tensor_name(item) is not None and tensors.is_tensor(value):
                 plan.fill(item, value, path)
+                filled[key] = value
             elif value is not None and (tensors.is_tensor(value) or tensor_name(item) is not None):
                 plan.differs(item, value, path)
             else:
                 is_step = key == "step" and not step_moves
                 plan.make(item, lambda _, is_step=is_step: None if is_step else parameter)
-        plan.then(OPTIMIZERS, lambda state: self.optimizer.state.__setitem__(parameter, state), node)
+        kept = {key: value for key, value in live.items() if plan.skips(join(name, segment_of_node(encode(key, name))))}
+        cast = self._slots_to_cast(parameter, taken, live, name, plan)
+
+        def put(state):
+            for key in cast:
+                state[key] = state[key].to(parameter.dtype)
+            self.optimizer.state[parameter] = {**kept, **state, **filled}
+
+        plan.then(OPTIMIZERS, put, {"dict": taken})
+
+    def _slots_to_cast(self, parameter, pairs, live, name, plan):
+        """Slots that follow the dtype of a parameter which is converted, where there is no live tensor to fill."""
+        dtype, slots = plan.cast_from.get(id(parameter)), []
+        for key, item in pairs if dtype is not None else ():
+            path = join(name, segment_of_node(key))
+            is_made = tensor_name(item) is not None and not tensors.is_tensor(live.get(key))
+            if is_made and plan.saved.spec(tensor_name(item))[0] == dtype and plan.ways.cast.match(path) and key != "step":
+                slots.append(key)
+                plan.made_as(path)
+        return slots
+
+
+def _match_common(saved_groups, names, common):
+    """As _match, by those parameters that both sides have; None for a group of new ones."""
+    left = {frozenset(group["params"]) & common: i for i, group in enumerate(saved_groups)}
+    mine = [frozenset(group) & common for group in names]
+    match = [left.get(group) if group else None for group in mine]
+    found = [i for i in match if i is not None]
+    return match if len(set(found)) == len(found) == sum(map(bool, mine)) else None
 
 
 def _parts(node):

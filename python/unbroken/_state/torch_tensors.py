@@ -139,6 +139,12 @@ def make(dtype: str, shape, like=None):
     return torch.empty(tuple(shape), dtype=kind, device=like)
 
 
+def assign(live, value) -> None:
+    """tensors.assign."""
+    with torch.inference_mode() if live.is_inference() else torch.no_grad():
+        live.copy_(value)
+
+
 def to_bytes(tensor) -> bytes:
     """tensors.to_bytes."""
     host = _raw(_host(tensor)).contiguous().reshape(-1)

@@ -1,0 +1,272 @@
+"""`Run.audit`: what has a state, is within reach of the script, and is not attached.
+
+The walk goes through dicts, lists, tuples, sets and the attributes of objects. It runs no code of what it looks at but
+`state_dict`-like names are looked up on classes only; properties are not read.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import sysconfig
+import types
+from collections import deque
+from typing import NamedTuple
+
+from unbroken._state.generators import handlers_of
+
+_OBJECTS_MAX, _ITEMS_MAX = 50_000, 1_000
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_OPAQUE = (
+    types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType, types.FrameType,
+    types.GeneratorType, types.CoroutineType, types.TracebackType, type, str, bytes, bytearray, int, float, complex,
+)  # fmt: skip
+
+
+class Unattached(NamedTuple):
+    """`path`: how the script reaches it. `kind`: optimizer, scheduler, scaler, module, generator, loader, ema, other."""
+
+    path: str
+    kind: str
+
+
+def audit(attached, roots=None, frame=None) -> list[Unattached]:
+    """What is reachable from `roots`, or from the variables of `frame`, has a state, and is part of nothing attached."""
+    walk = _Walk(_Covered(attached))
+    if roots:
+        names = [f"roots[{i}]" for i in range(len(roots))] if len(roots) > 1 else [""]
+        walk.begin(zip(names, roots, strict=True))
+    elif frame is not None:
+        walk.begin(frame.f_locals.items())
+        walk.begin(item for item in frame.f_globals.items() if not item[0].startswith("__"))
+    return walk.found
+
+
+def callers_frame(is_own: bool = False):
+    """The innermost frame that is not of this package; with `is_own`, None where it is that of an installed library."""
+    frame = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "unbroken":
+        frame = frame.f_back
+    if frame is not None and is_own:
+        parts = frame.f_code.co_filename.split(os.sep)
+        if "site-packages" in parts or "dist-packages" in parts:
+            return None
+    return frame
+
+
+def lines(found) -> list[str]:
+    """What is said at the first restore, a line for each."""
+    return [
+        f"not attached: {item.path} ({item.kind}) has a state that no checkpoint will hold: run.attach(NAME={item.path})"
+        for item in found
+    ]
+
+
+class _Covered:
+    """What is attached, with all that belongs to it: parts of modules, schedulers in schedulers, loaders' generators."""
+
+    def __init__(self, attached):
+        self._ids: set[int] = set()
+        self._keep: list = []
+        self.tensors: set[int] = set()
+        for value in (*attached.objects.values(), attached.state, attached):
+            self._add(value)
+
+    def __contains__(self, value) -> bool:
+        return id(value) in self._ids
+
+    def _add(self, value):
+        todo = [value]
+        while todo and len(self._ids) < _OBJECTS_MAX:
+            value = todo.pop()
+            if id(value) in self._ids or isinstance(value, _OPAQUE) or value is None:
+                continue
+            self._ids.add(id(value))
+            self._keep.append(value)
+            todo += _belongings(value, self.tensors)
+
+
+def _belongings(value, own_tensors):
+    """What counts as attached with a value: no dataset, nothing that only refers to it."""
+    torch = sys.modules.get("torch")
+    if isinstance(value, dict):
+        return list(value.values())[:_ITEMS_MAX]
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        return list(value)[:_ITEMS_MAX]
+    bits = getattr(value, "bit_generator", None) if _is_generator(value) else None
+    if bits is not None:
+        return [bits]
+    if torch is None:
+        return []
+    from unbroken._state.torch_modules import unwrap
+
+    if isinstance(value, torch.nn.Module):
+        inner = unwrap(value)
+        own_tensors.update(map(id, (*inner.parameters(), *inner.buffers())))
+        return [inner, *inner._modules.values()]
+    if isinstance(value, torch.optim.lr_scheduler.LRScheduler):
+        return [part for part in vars(value).get("_schedulers", ())]
+    if _is_loader(value) or isinstance(value, torch.utils.data.Sampler):
+        return [part for part in _attributes(value).values() if _is_generator(part) or _is_sampler(part) or _is_loader(part)]
+    return []
+
+
+class _Walk:
+    """Breadth first, so that each thing is named by the shortest path."""
+
+    def __init__(self, covered: _Covered):
+        self._covered = covered
+        self._seen: set[int] = set()
+        self.found: list[Unattached] = []
+
+    def begin(self, named) -> None:
+        todo = deque((str(name), value) for name, value in named)
+        while todo and len(self._seen) < _OBJECTS_MAX:
+            path, value = todo.popleft()
+            if value is None or isinstance(value, _OPAQUE) or id(value) in self._seen:
+                continue
+            self._seen.add(id(value))
+            kind = None if value in self._covered else _kind(value, path, self._covered)
+            if kind is not None:
+                self.found.append(Unattached(path or type(value).__name__, kind))
+                self._seen.update(map(id, _parts(value)))
+                continue
+            todo.extend(_below(value, path))
+
+
+def _parts(value):
+    """What needs no line of its own where the value has one."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.nn.Module):
+        return list(value.modules())
+    return _belongings(value, set())
+
+
+def _below(value, path):
+    if isinstance(value, dict):
+        return [(f"{path}[{key!r}]", item) for key, item in list(value.items())[:_ITEMS_MAX] if isinstance(key, (str, int))]
+    if isinstance(value, (list, tuple, deque)):
+        return [(f"{path}[{i}]", item) for i, item in zip(range(_ITEMS_MAX), value, strict=False)]
+    if isinstance(value, (set, frozenset)):
+        return [(f"{path}.{{item}}", item) for item in list(value)[:_ITEMS_MAX]]
+    if _is_tensor(value) or not _is_open(type(value)):
+        return []
+    return [(f"{path}.{name}" if path else name, item) for name, item in _attributes(value).items()]
+
+
+def _is_open(kind) -> bool:
+    """True where the attributes of objects of this class are looked at: the script's own, and parts of torch."""
+    module = kind.__module__
+    if module.split(".")[0] == "unbroken":
+        return False
+    if module.startswith(("torch.nn", "torch.utils.data", "torch.optim")) or module == "types":
+        return True
+    path = getattr(sys.modules.get(module), "__file__", None)
+    if path is None:
+        return module == "__main__"
+    return not any(path.startswith(where) for where in _LIBRARIES)
+
+
+def _attributes(value) -> dict:
+    found = {}
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            member = kind.__dict__.get(name)
+            if isinstance(member, types.MemberDescriptorType):
+                try:
+                    found[name] = member.__get__(value)
+                except AttributeError:
+                    continue
+    try:
+        found.update(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError):
+        pass
+    return {name: item for name, item in list(found.items())[:_ITEMS_MAX] if isinstance(name, str)}
+
+
+def _kind(value, path, covered) -> str | None:
+    """The kind of what has a state; None for what has none, or whose state is part of something attached."""
+    if _is_generator(value):
+        return None if _is_global(value) or getattr(value, "bit_generator", None) in covered else "generator"
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        found = _torch_kind(torch, value, path, covered)
+        if found is not NotImplemented:
+            return found
+    has_state = all(callable(getattr(type(value), method, None)) for method in ("state_dict", "load_state_dict"))
+    if not has_state or type(value).__module__.split(".")[0] == "unbroken" and not _is_loader(value):
+        return None
+    if _is_loader(value):
+        return "loader"
+    return "ema" if _is_ema(value, path) else "other"
+
+
+def _torch_kind(torch, value, path, covered):
+    from unbroken._state.torch_adapters import SCALERS, SCHEDULER_KINDS
+    from unbroken._state.torch_modules import unwrap
+
+    if isinstance(value, torch.nn.Module):
+        inner = unwrap(value)
+        state = [*inner.parameters(), *inner.buffers()]
+        if inner in covered or not state or all(id(tensor) in covered.tensors for tensor in state):
+            return None
+        return "ema" if _is_ema(value, path) else "module"
+    wrapped = [part for name, part in _attributes(value).items() if name in ("optimizer", "scheduler", "_optimizer")]
+    if isinstance(value, torch.optim.Optimizer):
+        is_wrapper = any(part in covered for part in wrapped if isinstance(part, torch.optim.Optimizer))
+        return None if is_wrapper else "optimizer"
+    if isinstance(value, SCHEDULER_KINDS):
+        return "scheduler"
+    if any(part in covered for part in wrapped if isinstance(part, SCHEDULER_KINDS)):
+        return None
+    if isinstance(value, SCALERS):
+        return "scaler" if value.is_enabled() else None
+    if isinstance(value, torch.utils.data.DataLoader) and not hasattr(type(value), "state_dict"):
+        is_shuffled = not isinstance(value.sampler, torch.utils.data.SequentialSampler)
+        return "loader" if is_shuffled and not _has_own_order(value) else None
+    return NotImplemented
+
+
+def _has_own_order(loader) -> bool:
+    """True for a loader inside one of ours, which gives it the order."""
+    return type(loader.sampler).__module__.startswith("unbroken") or type(loader.batch_sampler).__module__.startswith("unbroken")
+
+
+def _is_ema(value, path) -> bool:
+    name = type(value).__name__.lower()
+    return "averagedmodel" in name or "ema" in name or "movingaverage" in name or "ema" in path.lower().split(".")[-1].split("_")
+
+
+def _is_generator(value) -> bool:
+    return handlers_of(value) is not None
+
+
+def _is_global(generator) -> bool:
+    numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
+    if generator is random._inst:
+        return True
+    if numpy is not None:
+        legacy = getattr(numpy.mtrand, "_rand", None)
+        if generator is legacy or generator is getattr(legacy, "_bit_generator", NotImplemented):
+            return True
+    return torch is not None and generator is getattr(torch, "default_generator", None)
+
+
+def _is_tensor(value) -> bool:
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    return (torch is not None and isinstance(value, torch.Tensor)) or (numpy is not None and isinstance(value, numpy.ndarray))
+
+
+def _is_loader(value) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.utils.data.DataLoader):
+        return True
+    methods = ("__iter__", "state_dict", "load_state_dict")
+    return all(callable(getattr(type(value), method, None)) for method in methods)
+
+
+def _is_sampler(value) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.utils.data.Sampler)

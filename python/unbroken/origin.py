@@ -1,0 +1,70 @@
+"""init_from="DIR@AT": a new run that begins with the state of a checkpoint of another one."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from unbroken import _native
+from unbroken._native import call
+from unbroken._state.attached import Attached
+from unbroken._state.collect import Saved
+from unbroken._state.ways import Ways
+from unbroken.errors import Misconfigured, NothingToResume, naming
+from unbroken.loading import Filled, read_into
+from unbroken.options import checked_at, checked_path
+
+_AT = re.compile(r"newest|[0-9]+(\.a[0-9]+(\.t[0-9]+)?)?|(best|tag):.+")
+
+
+class Origin:
+    """Where a run begins. It is carried out once: a directory that holds a checkpoint goes on from that.
+
+    Taken are the attached objects that only= names, without only= all but the loaders; of the other run's generators,
+    epochs and run.state only what only= names. Errors: Misconfigured.
+    """
+
+    def __init__(self, text):
+        if not isinstance(text, str) or not text:
+            raise Misconfigured(f'init_from={text!r}: the directory of a run and a checkpoint, such as "runs/first@1200"')
+        directory, at, name = text.rpartition("@")
+        is_split = bool(at) and bool(_AT.fullmatch(name))
+        self.text = text
+        self._path = checked_path(directory if is_split else text)
+        self._at = checked_at("init_from", name if is_split else "newest")
+        self._filled: Filled | None = None
+
+    def compare(self, attached: Attached, path: str, loaders) -> None:
+        """Where `path` holds no checkpoint: everything that can be refused is, and nothing was written or changed.
+
+        Errors: StateMismatch, NothingToResume, CorruptCheckpoint, StorageUnavailable, Misconfigured.
+        """
+        if _holds_checkpoint(path):
+            return
+        objects = attached.objects
+        ways: Ways = attached.ways
+        if not ways.only:
+            objects = {name: value for name, value in objects.items() if not any(value is one for one in loaders)}
+        if not objects:
+            raise Misconfigured("init_from= fills attached objects, and nothing is attached")
+        self._filled = Filled(objects, ways)
+        with naming(self._path):
+            reader = call(_native.core.Reader, self._path, self._at)
+            self._filled.compare(Saved(reader.saved, json.loads(reader.saved.tree)))
+
+    def carry_out(self, attached: Attached) -> str:
+        """Fills the objects; what is to be said. Errors: those of reading, with the live objects undefined."""
+        if self._filled is None:
+            raise NothingToResume("init_from=: the directory held a checkpoint a moment ago, and holds none now")
+        with naming(self._path):
+            checkpoint = read_into(self._path, self._at, self._filled)
+        attached.parent = f"{checkpoint.name} of run {checkpoint.run} in {self._path}"
+        return f"began from {attached.parent}"
+
+
+def _holds_checkpoint(path: str) -> bool:
+    try:
+        call(_native.core.Reader, path, "newest")
+    except NothingToResume:
+        return False
+    return True

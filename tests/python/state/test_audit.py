@@ -1,0 +1,150 @@
+"""What has a state and is within reach is named, with its kind; what is attached, or belongs to it, is not."""
+
+import random
+
+import numpy
+import pytest
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel
+
+import unbroken
+import unbroken.torch
+from unbroken.audit import Unattached
+
+
+class Metric:
+    def state_dict(self):
+        return {"best": 1}
+
+    def load_state_dict(self, state):
+        pass
+
+
+class Stream(Metric):
+    def __iter__(self):
+        return iter(())
+
+
+class Trainer:
+    def __init__(self, **parts):
+        self.parts = parts
+
+
+MODEL = nn.Linear(2, 2)
+DATA = torch.utils.data.TensorDataset(torch.zeros(4, 2))
+
+
+def schedule(kind=torch.optim.lr_scheduler.StepLR):
+    return kind(torch.optim.SGD(MODEL.parameters(), 0.1), 1)
+
+
+KINDS = {
+    "optimizer": [lambda: torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1)],
+    "scheduler": [schedule, lambda: torch.optim.lr_scheduler.ReduceLROnPlateau(schedule().optimizer)],
+    "scaler": [lambda: torch.amp.GradScaler("cpu")],
+    "module": [lambda: nn.Linear(1, 1), lambda: nn.BatchNorm1d(2, affine=False), lambda: nn.Sequential(MODEL, nn.Linear(2, 2)),
+               lambda: torch.compile(nn.Linear(1, 1), backend="eager")],
+    "generator": [lambda: random.Random(1), lambda: numpy.random.default_rng(1), lambda: numpy.random.RandomState(1),
+                  lambda: numpy.random.PCG64(1), torch.Generator],
+    "loader": [Stream, lambda: torch.utils.data.DataLoader(DATA, shuffle=True), lambda: unbroken.torch.DataLoader(DATA)],
+    "ema": [lambda: AveragedModel(nn.Linear(1, 1)), lambda: type("EMA", (Metric,), {})()],
+    "other": [Metric],
+}  # fmt: skip
+HAS_NONE = [
+    None, 5, "text", [1], {"a": 1.5}, nn.ReLU(), nn.CrossEntropyLoss(), torch.zeros(2), numpy.zeros(2), random._inst, torch.default_generator,
+    numpy.random.mtrand._rand, torch.amp.GradScaler("cpu", enabled=False), torch.utils.data.DataLoader(DATA), DATA, Metric, random, len, lambda: 0,
+]  # fmt: skip
+
+
+@pytest.fixture
+def run(run_dir):
+    with unbroken.Run(run_dir) as run:
+        yield run
+
+
+@pytest.mark.parametrize("kind, make", [(kind, make) for kind, several in KINDS.items() for make in several])
+def test_each_kind_is_found_wherever_it_is_and_not_where_it_is_attached(run, kind, make):
+    value = make()
+    run.attach(model=MODEL)
+    if kind == "scheduler":
+        run.attach(optimizer=value.optimizer)
+    assert run.audit(value) in ([Unattached(type(value).__name__, kind)], [Unattached("generator", kind)])
+    for around, path in (({"k": value}, "['k']"), ([0, value], "[1]"), (Trainer(x=value), "parts['x']"), ((1, {"a": (value,)}), "[1]['a'][0]")):
+        assert run.audit(around) == [Unattached(path, kind)]
+    assert run.audit(None, [value]) == [Unattached("roots[1][0]", kind)]
+    if not hasattr(value, "state_dict") and kind == "loader":
+        return  # it cannot be attached
+    run.attach(it=[value] if kind in ("module", "generator") else value)
+    assert run.audit(value, [value], Trainer(x=value)) == []
+
+
+@pytest.mark.parametrize("value", HAS_NONE, ids=lambda v: type(v).__name__)
+def test_what_has_no_state_is_not_named(run, value):
+    assert run.audit(value, [value], Trainer(x=value)) == []
+
+
+def test_what_belongs_to_something_attached_is_attached(run):
+    generator = torch.Generator()
+    loader = unbroken.torch.DataLoader(DATA, sampler=torch.utils.data.RandomSampler(DATA, generator=generator))
+    bits, model = numpy.random.PCG64(1), nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    parts = [torch.optim.lr_scheduler.ConstantLR(optimizer), torch.optim.lr_scheduler.StepLR(optimizer, 2)]
+    scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, parts, [2])
+    run.attach(loader=loader, n=numpy.random.Generator(bits), model=model, optimizer=optimizer, scheduler=scheduler)
+    around = nn.DataParallel(model), nn.ModuleList([model[1]]), torch.compile(model, backend="eager")
+    assert run.audit(generator, bits, *model, *parts, *around, run, run.state) == []
+    run.state["g"] = {"a": [1]}
+    assert run.audit(run.state) == []
+
+
+def test_an_attribute_of_an_attached_module_is_found(run):
+    model = nn.Linear(1, 1)
+    model.noise = torch.Generator()
+    run.attach(model=model)
+    assert run.audit(Trainer(m=model)) == [Unattached("parts['m'].noise", "generator")]
+
+
+def test_without_roots_it_looks_at_the_callers_variables(run):
+    mine = nn.Linear(1, 1)
+    noise = {"a": random.Random(1)}
+    found = run.audit()
+    assert Unattached("mine", "module") in found and Unattached("noise['a']", "generator") in found
+    assert Unattached("MODEL", "module") in found
+    run.attach(mine=mine, noise=noise, model=MODEL)
+    assert [item for item in run.audit() if item.path in ("mine", "noise['a']", "MODEL")] == []
+    del noise
+
+
+def test_the_first_restore_says_a_line_for_each(run_dir, capsys):
+    for _ in range(2):
+        model, forgotten = nn.Linear(1, 1), torch.Generator()
+        with unbroken.Run(run_dir) as run:
+            run.attach(model=model, m2=MODEL)
+            for _ in run.steps(1):
+                pass
+            run.restore()
+        assert capsys.readouterr().err.count("not attached: forgotten (generator) has a state") == 1
+    del forgotten
+
+
+def test_cycles_and_odd_objects_do_no_harm(run):
+    class Odd:
+        __slots__ = ("a", "never", "__weakref__")
+
+        @property
+        def dangerous(self):
+            raise AssertionError
+
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+        def __eq__(self, other):
+            raise AssertionError
+
+        __hash__ = None
+
+    odd, ring = Odd(), []
+    odd.a = [ring, random.Random(1)]
+    ring += [ring, odd, {1: odd, (2, 3): nn.Linear(1, 1), "m": nn.Linear(1, 1)}]
+    assert sorted(item.kind for item in run.audit(ring)) == ["generator", "module"]

@@ -1,0 +1,114 @@
+"""What training depends on beside tensors is recorded, and a difference is named once; so are values that are not finite."""
+
+import pytest
+import torch
+from torch import nn
+
+import unbroken
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Dropout())
+        self.register_buffer("table", torch.arange(3.0), persistent=False)
+        self.register_buffer("kept", torch.zeros(2))
+
+
+def freeze(net):
+    net.body.weight.requires_grad_(False)
+
+
+def evaluate(net):
+    net.head.eval()
+
+
+def retable(net):
+    net.table[0] = 5
+
+
+def reshape(net):
+    net.table = torch.zeros(4)
+
+
+def all_evaluate(net):
+    net.eval()
+
+
+DIFFERENCES = {
+    freeze: "model.body.weight: does not require a gradient",
+    evaluate: "model.head, model.head.0, model.head.1: evaluates (eval())",
+    retable: "model.table: registered with persistent=False, and not what it was in the checkpoint",
+    reshape: "model.table: registered with persistent=False, and not what it was in the checkpoint",
+    all_evaluate: "model, model.body, model.head and 2 more: evaluates (eval())",
+}
+
+
+def life(path, steps, change=None, each=None, late=False):
+    net = Net()
+    if change is not None:
+        change(net)
+    with unbroken.Run(path, every=1) as run:
+        if not late:
+            run.attach(model=net)
+        for _ in run.steps(steps):
+            if late:
+                run.attach(model=net)
+                late = False
+            if each is not None:
+                each(net)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("change", DIFFERENCES)
+@pytest.mark.parametrize("first", [False, True])
+def test_a_difference_at_a_restore_is_named(run_dir, capsys, change, first, late):
+    life(run_dir, 1, change if first else None)
+    capsys.readouterr()
+    life(run_dir, 2, None if first else change, late=late)
+    said = capsys.readouterr().err
+    assert said.count(DIFFERENCES[change]) == 1
+    life(run_dir, 3, None if first else change)
+    assert DIFFERENCES[change] not in capsys.readouterr().err  # the new one is what was saved
+
+
+@pytest.mark.parametrize("change", [None, *DIFFERENCES])
+def test_nothing_is_said_where_nothing_differs(run_dir, capsys, change):
+    for steps in (1, 2):
+        life(run_dir, steps, change)
+        said = capsys.readouterr().err
+        assert not any(text in said for text in ("gradient", "evaluates", "persistent"))
+    assert list(unbroken.load(run_dir)["run"]["exactness"]) == ["model"]
+
+
+def test_a_buffer_that_changes_between_saves_is_named_once(run_dir, capsys):
+    life(run_dir, 4, each=lambda net: net.table.add_(1))
+    assert capsys.readouterr().err.count("model.table: registered with persistent=False, and changed between two saves") == 1
+    life(run_dir, 6, each=lambda net: net.kept.add_(1))
+    assert "changed between" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "complex64", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+def test_a_parameter_that_is_not_finite_is_noted_with_the_save(run_dir, fake, capsys, dtype, value):
+    value = float("nan") if dtype == "float8_e4m3fn" else float(value)  # it has no infinity
+    net = nn.ParameterList([nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2, 5).to(getattr(torch, dtype)))])
+    seen = []
+    with unbroken.Run(run_dir, every=1) as run:
+        run.attach(model=net, grads={"a": torch.tensor(float("nan"))})
+        for step in run.steps(4):
+            seen.append(run._session.described.get("health"))
+            with torch.no_grad():
+                net[1].view(-1)[-1] = value if step == 1 else 1
+        seen.append(run._session.described.get("health"))
+    assert seen == [None, None, "non-finite", "ok", "ok"]
+    assert capsys.readouterr().err.count("not finite") == 1
+
+
+def test_empty_integer_and_no_parameters_are_finite(run_dir, fake):
+    parts = [nn.Parameter(torch.zeros(0)), nn.Parameter(torch.ones(2, dtype=torch.int64), requires_grad=False)]
+    with unbroken.Run(run_dir) as run:
+        run.attach(a=nn.ReLU(), b=nn.ParameterList(parts))
+        for _ in run.steps(1):
+            pass
+        assert "health" not in run._session.described
