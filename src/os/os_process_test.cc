@@ -5,6 +5,8 @@
 #include <sys/prctl.h>
 
 #include <set>
+#include <string>
+#include <vector>
 
 #include "os/os_clock.h"
 #include "os/test_support.h"
@@ -73,6 +75,12 @@ class Child {
   ProcessIdentity identity_;
   bool is_reaped_ = false;
 };
+
+TEST(OsProcess, KnowsHowItWasStarted) {
+  const std::vector<std::string> words = OsProcess().command_line();
+  ASSERT_FALSE(words.empty());
+  EXPECT_TRUE(words.front().ends_with("os_test")) << words.front();
+}
 
 TEST(OsProcess, KnowsItselfToBeAlive) {
   const OsProcess process;
