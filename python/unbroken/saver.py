@@ -53,8 +53,8 @@ class Saver:
         """The save of a boundary, which is also every save that was asked for.
 
         Waits where it is the last one or somebody waits. Errors: those of the save, where it waits or errors in
-        the background are to be raised; else a failure is said. Misconfigured (what cannot be kept) always, and never
-        a Bug of ours, whoever waits.
+        the background are to be raised; else a failure is said. Misconfigured (what cannot be kept) always; a Bug
+        of ours never but in the last save, whoever waits.
         """
         deferred, self._deferred = self._deferred, []
         waits = kind == "last" or (kind != "emergency" and any(wait for _, wait in deferred))
@@ -66,7 +66,7 @@ class Saver:
         except BaseException as error:
             saving.fail(error)
             is_background = isinstance(error, Error) and not isinstance(error, Misconfigured)
-            is_awaited = waits and not isinstance(error, Bug)
+            is_awaited = kind == "last" or (waits and not isinstance(error, Bug))
             if is_awaited or not is_background or (self._raises and kind != "emergency"):
                 raise
             say(f"the save of step {step} failed: {error}")

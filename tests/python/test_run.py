@@ -380,6 +380,12 @@ def test_a_failed_check_of_ours_never_ends_training(run_dir, fake, capsys, where
         life(run_dir, 9, lambda run, step: setattr(run._session, "bug", where), every=1, on_save_error="raise")
 
 
+def test_a_failed_check_in_the_last_save_is_an_error(run_dir, fake):
+    with pytest.raises(errors.Bug) as caught:  # code below the loop means that it is finished
+        life(run_dir, 6, lambda run, step: setattr(run._session, "bug", "save" if step == 5 else None))
+    assert caught.value.exit_code == 80
+
+
 REFUSED = [{"resume": 1200}, {"resume": "best:loss"}, {"resume": "yesterday"}, {"every": "often"}]
 
 
