@@ -16,9 +16,9 @@ An *adapter* (adapters.py) knows one sort of object:
 
 from __future__ import annotations
 
-import copy
 from collections import Counter, OrderedDict, defaultdict, deque
 from contextlib import contextmanager
+from copy import copy as copy_of
 
 from unbroken._state import tensors
 from unbroken.errors import Misconfigured, StateMismatch
@@ -44,6 +44,7 @@ class Capture:
         self.inexact: set[str] = set()  # names whose owner does not promise to give them back unchanged
         self.is_exact = True
         self._in_place, self._anew = True, False
+        self.like = None  # the parameter whose state is taken; what is composed like it can be made anew
         self.keep: list = []
         self.tree: list = []
         self._names: set[str] = set()
@@ -78,6 +79,12 @@ class Capture:
 
     def tensor(self, value, name: str):
         """The node of a tensor or an array, which is taken."""
+        composed = tensors.composed(value)
+        if composed is not None:
+            if self._anew and type(value) is not type(self.like):
+                kind = f"{type(value).__module__}.{type(value).__qualname__}"
+                raise refuse(name, f"{kind} can be restored in place only: attach what owns it", "run.attach(NAME=...)")
+            return composed.capture(self, value, name)
         if name in self._names:
             raise refuse(name, "two parts of the state have this name")
         if len(name) * 4 > NAME_BYTES_MAX and len(name.encode()) > NAME_BYTES_MAX:
@@ -145,7 +152,7 @@ class Saved:
     def renamed(self, renames) -> Saved:
         """The same state under other names."""
         new = Renamed(renames, self)
-        saved = copy.copy(self)
+        saved = copy_of(self)
         saved.roots, saved.aliases = new.roots, {**self.aliases, **new.aliases}
         saved.changed_names = new.changed
         return saved
@@ -327,6 +334,10 @@ class Plan:
         if self.skips(name):
             self._note_unfilled(node, live)
             return
+        composed = tensors.composed(live)
+        if composed is not None:
+            composed.plan(self, node, live, name)
+            return
         view = tensors.view(live, name, reads=False, in_place=True)
         if tensor_name(node) is None or view.tag not in node:
             self.differs(node, live, name)
@@ -353,7 +364,7 @@ class Plan:
             self._homes[canon] = self._live[canon] = live
 
     def _note_unfilled(self, node, live):
-        if tensor_name(node) is None:
+        if tensor_name(node) is None or tensors.composed(live) is not None:
             return
         dtype, shape = self.saved.spec(tensor_name(node))[:2]
         if (dtype, shape) != tensors.view(live, "", reads=False)[1:3]:

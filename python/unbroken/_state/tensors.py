@@ -72,6 +72,15 @@ def view(value, name: str, reads: bool = True, in_place: bool = False, anew: boo
     return side.view(value, name, reads)
 
 
+def composed(value):
+    """The module torch_subclasses where the value is a tensor made of other tensors, else None."""
+    if is_array(value) or not _torch().is_subclass(value):
+        return None
+    from unbroken._state import torch_subclasses
+
+    return torch_subclasses if torch_subclasses.is_composed(value) else None
+
+
 def check_in_place(value, name: str) -> None:
     """Errors: Misconfigured, by path, where the elements could not be written one by one where they are."""
     why = _why_no_write(value) if is_array(value) else _torch().why_no_write(value)

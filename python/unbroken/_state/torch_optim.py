@@ -89,7 +89,9 @@ class OptimizerAdapter:
                 )
         for parameter, own in of_parameter.items():
             if self.optimizer.state.get(parameter):
+                capture.like = parameter
                 states.append([own, capture.value(dict(self.optimizer.state[parameter]), f"{name}.state.{own}")])
+        capture.like = None
         others = {key: value for key, value in self.optimizer.state.items() if not isinstance(key, torch.Tensor)}
         pairs = [["state", {"dict": states}], ["param_groups", self._groups(capture, groups, names, name)]]
         if others:
@@ -220,6 +222,12 @@ class OptimizerAdapter:
             path = join(name, segment_of_node(key))
             if plan.skips_all(item, path):
                 continue
+            if value is None and _is_composed_node(item) and tensors.composed(parameter) is not None:
+                value = torch.zeros_like(parameter.detach())
+            if tensors.is_tensor(value) and tensors.composed(value) is not None:
+                plan.fill(item, value, path)
+                filled[key] = value
+                continue
             taken.append([key, item])
             if tensor_name(item) is not None and tensors.is_tensor(value):
                 plan.fill(item, value, path)
@@ -249,6 +257,10 @@ class OptimizerAdapter:
                 slots.append(key)
                 plan.made_as(path)
         return slots
+
+
+def _is_composed_node(item) -> bool:
+    return {"type", "context"} <= {key for key, _ in pairs_of(item) or () if isinstance(key, str)}
 
 
 def _match_common(saved_groups, names, common):

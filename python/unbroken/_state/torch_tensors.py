@@ -31,13 +31,18 @@ def _check(tensor, name):
         raise refuse(name, "the parameter is not initialised yet: run one batch before it is attached")
     if type(tensor) not in _PLAIN:
         kind = type(tensor)
-        raise refuse(name, f"{kind.__module__}.{kind.__qualname__} is a subclass of Tensor: comes later")
+        raise refuse(name, f"{kind.__module__}.{kind.__qualname__} is a subclass of Tensor without __tensor_flatten__")
     if tensor.is_quantized:
         raise refuse(name, f"a tensor of {tensor.dtype} is quantised and cannot be kept")
     if tensor.layout is not torch.strided or tensor.is_nested:
         raise refuse(name, f"a tensor of layout {tensor.layout} cannot be kept")
     if tensor.device.type == "meta":
         raise refuse(name, "a tensor on the meta device has no bytes")
+
+
+def is_subclass(value) -> bool:
+    """True for a tensor that is neither a Tensor, a Parameter nor a Buffer."""
+    return type(value) not in _PLAIN
 
 
 def _is_lazy(tensor) -> bool:
