@@ -16,7 +16,8 @@ Result<> explain(const std::string& directory, bool is_json) {
   auto account = read_account(look.seams(), look.history(), look.by());
   if (!account.ok()) return pointing_to_list(std::move(account).error(), directory);
   if (account.value().plan.saves == 0)
-    return pointing_to_list(Error(Code::not_found, "no save of this run was made and measured yet"), directory);
+    return pointing_to_list(Error(Code::not_found, "no save of this run was made and measured yet"),
+                            directory);
   const CadencePlan& plan = account.value().plan;
   if (is_json) return print_json(explain_json(plan, account.value().mtti_ci95));
   return print(explain_text(plan, account.value().mtti_ci95) + "\n");
