@@ -32,8 +32,9 @@ def run_dir(tmp_path):
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_golden_runs_are_whole(path):
     run = format_reader.Run(path)
-    assert run.journal.checkpoints
-    for checkpoint in run.journal.checkpoints.values():
+    kept = [checkpoint for checkpoint in run.journal.checkpoints.values() if not checkpoint.is_condemned]
+    assert kept
+    for checkpoint in kept:
         assert run.verify(checkpoint) == []
 
 

@@ -322,8 +322,9 @@ class DataLoader:
         state, here = {**_FIXED, **_MOVING, **state}, self.state_dict()
         keys = [*_FIXED, "num_workers"] if self._is_iterable else list(_FIXED)
         changed = [(f"{name}.{key}", repr(state[key]), repr(here[key])) for key in keys if state[key] != here[key]]
-        if None not in (state["fingerprint"], here["fingerprint"]) and state["fingerprint"] != here["fingerprint"]:
-            changed.append((f"{name}.fingerprint", state["fingerprint"], here["fingerprint"]))
+        sides = state["fingerprint"], here["fingerprint"]
+        if state["length"] == here["length"] and None not in sides and sides[0] != sides[1]:
+            changed.append((f"{name}.fingerprint", *sides))  # other lengths say it themselves: other items are looked at
         if (state["sampler"] is None) != (here["sampler"] is None):
             sides = ("the keyed order" if side["sampler"] is None else "a sampler" for side in (state, here))
             changed.append((f"{name}.sampler", *sides))
