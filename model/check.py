@@ -133,7 +133,7 @@ TABLE = [
     Row("DELETED, posix, two collectors", "N=1 DEL=1 NGC=2", 1598946, full=True),
     Row("retention K=2 V=2 from the start, one rots", SCRUB3 + " K=2 V=2 ROT=1", 35112428, full=True, memory_mib=6000),
     Row("abort, 2 attempts x 2 saves", "N=1 S=2 POSIX=0 ABORTS=1", 37666035, full=True, memory_mib=6000),
-    Row("quarantine, two collectors, zombie", "N=1 POSIX=0 NGC=2 SCRUB=1 BADW=1", 50616150, full=True, memory_mib=6000),
+    Row("quarantine, two collectors, zombie", "N=1 POSIX=0 NGC=2 SCRUB=1 BADW=1", 49075762, full=True, memory_mib=6000),
     Row("loose rule K=2, 4 saves", WARM4 + " K=2 BADW=2 M_LOOSE_RULE", 4359477, K_GOOD, full=True),
     Row("loose rule K=2, 2 attempts", "N=1 S=2 POSIX=0 SCRUB=1 K=2 BADW=2 M_LOOSE_RULE", 6760960, INTACT, full=True),
 ]
