@@ -2,19 +2,17 @@
 
     python bench/ettr_job.py DIR NOTES EVERY MTTI STEP_S STATE_MIB
 
-NOTES gets 40 bytes a step: step, begin and end of the boundary (monotonic), saves so far, time to durable of the last.
+NOTES gets 64 bytes when the state is restored, and after each completed step: see Note in ettr_log.py.
 """
 
 import os
-import struct
 import sys
 import time
 
 import numpy as np
 
 import unbroken
-
-NOTE = struct.Struct("<QddQd")
+from ettr_log import NOTE
 
 
 def main(directory, notes, every, mtti, step_s, state_mib):
@@ -24,7 +22,8 @@ def main(directory, notes, every, mtti, step_s, state_mib):
     run.attach(weights=weights)
     step = run.restore()
     seconds = float(step_s)
-    os.write(out, NOTE.pack(step, 0.0, time.monotonic(), 0, 0.0))
+    restored = time.monotonic()
+    os.write(out, NOTE.pack(step, restored, restored, 0, 0, 0.0, 0.0, 0.0))
     while True:
         time.sleep(seconds)
         weights[step % weights.size] += 1
@@ -32,9 +31,9 @@ def main(directory, notes, every, mtti, step_s, state_mib):
         step = run.step()
         ends = time.monotonic()
         stats = run.stats()
-        last = stats["last"]
-        persist = last["durable_s"] - last["wait_s"] if last else 0.0
-        os.write(out, NOTE.pack(step, begins, ends, stats["saves"], persist))
+        last = stats["last"] or {"step": 0, "wait_s": 0.0, "durable_s": 0.0}
+        os.write(out, NOTE.pack(step, begins, ends, stats["saves"], last["step"], last["wait_s"],
+                                last["durable_s"] - last["wait_s"], stats["interval_s"]))
 
 
 if __name__ == "__main__":

@@ -110,6 +110,7 @@ std::string format_bytes(std::uint64_t bytes) {
 
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds)) return "inf";
+  if (seconds < 0.01) return fmt::format("{:.2g}ms", seconds * 1e3);  // two digits, however little
   if (seconds < 1) return fmt::format("{:.0f}ms", seconds * 1e3);
   if (seconds < 60) return fmt::format("{:.1f}s", seconds);
   static constexpr std::array<std::pair<std::uint64_t, char>, 4> kUnits{

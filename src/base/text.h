@@ -27,7 +27,7 @@ Result<double> parse_rate(std::string_view text, std::string_view flag);
 
 /// "1.5 GiB", "312 B".
 std::string format_bytes(std::uint64_t bytes);
-/// "250ms", "1m 30s", "2h 9m", "3d 4h".
+/// "0.42ms", "250ms", "1m 30s", "2h 9m", "3d 4h".
 std::string format_duration(double seconds);
 /// Seconds and milliseconds since 1970 -> "2026-11-29T18:00:00.250Z" (RFC 3339, UTC).
 std::string format_time(std::int64_t unix_ms);

@@ -107,7 +107,9 @@ SimulateFlags::SimulateFlags(CLI::App& app) {
   app.add_option("--seed", seed_, "the first of them (1)")->type_name("S");
   app.add_option("--law", law_, "exponential or weibull: how long a node lives")->type_name("LAW");
   app.add_option("--shape", shape_, "of Weibull: below 1 nodes die young")->type_name("K");
-  app.add_option("--trace", trace_, "failure times from a CSV with a column time_s")->type_name("FILE.csv");
+  app.add_option("--trace", trace_,
+                 "lives from a CSV: time_s (when each ended), perhaps recovery_s and interval_s")
+      ->type_name("FILE.csv");
   app.add_option("--correlated", correlated_, "share of the failures that take 16 nodes at once (0)")
       ->type_name("F");
   app.add_option("--stragglers", stragglers_, "nodes that become slow, per 1,000 node-days (0)")
@@ -119,6 +121,10 @@ SimulateFlags::SimulateFlags(CLI::App& app) {
       ->type_name("F");
   app.add_option("--slow-write-factor", slow_factor_, "how many times as long such a save persists (5)")
       ->type_name("X");
+  app.add_option("--first-save", first_save_, "each life saves after its first step, which takes so long")
+      ->type_name("D");
+  app.add_option("--first-stall", first_stall_, "how long that save blocks the loop (as any other)")
+      ->type_name("D");
   app.add_option("--threads", threads_, "seeds that run at once (1)")->type_name("N");
 }
 
@@ -145,7 +151,7 @@ Result<FailureLaw> SimulateFlags::law() const {
   if (law_ != "exponential") return refuse("trace", "takes the place of --law: give one");
   out.kind = FailureLaw::Kind::trace;
   UNBROKEN_TRY(const std::string text, read_file_of("--trace", trace_));
-  UNBROKEN_TRY(out.trace_s, parse_trace(text));
+  UNBROKEN_TRY(out.trace, parse_trace(text));
   return out;
 }
 
@@ -167,6 +173,21 @@ Result<Stragglers> SimulateFlags::stragglers() const {
   return out;
 }
 
+Result<std::optional<FirstSave>> SimulateFlags::first(const SavePlan& saves) const {
+  if (first_save_.empty() && !first_stall_.empty()) return refuse("first-stall", "belongs to --first-save");
+  if (first_save_.empty()) return std::optional<FirstSave>();
+  const auto finite = [](std::string_view flag, const std::string& text) -> Result<double> {
+    UNBROKEN_TRY(const double value, parse_duration_s(text, fmt::format("--{}", flag)));
+    if (std::isfinite(value) && value >= 0) return value;
+    return refuse(flag, fmt::format("\"{}\" is not from 0 on and finite", text));
+  };
+  FirstSave out{0, saves.times.stall_s};
+  UNBROKEN_TRY(out.work_s, finite("first-save", first_save_));
+  if (first_stall_.empty()) return std::optional(out);
+  UNBROKEN_TRY(out.stall_s, finite("first-stall", first_stall_));
+  return std::optional(out);
+}
+
 Result<SimulationRun> SimulateFlags::run(const JobInputs& job, const SavePlan& saves) const {
   UNBROKEN_TRY(const std::uint64_t seeds, whole("seeds", seeds_, 1, kSeedsMax));
   UNBROKEN_TRY(const std::uint64_t seed, whole("seed", seed_, 0, UINT64_MAX));
@@ -174,9 +195,10 @@ Result<SimulationRun> SimulateFlags::run(const JobInputs& job, const SavePlan& s
   if (job.nodes > kNodesMax)
     return refuse("gpus", fmt::format("{:.0f} nodes are more than can be drawn one by one ({:.0f})",
                                       job.nodes, kNodesMax));
-  SimulationRun out{{job, saves, {}, {}}, {}, 0};
+  SimulationRun out{{job, saves, {}, {}, {}}, {}, 0};
   UNBROKEN_TRY(out.simulation.law, law());
   UNBROKEN_TRY(out.simulation.stragglers, stragglers());
+  UNBROKEN_TRY(out.simulation.first, first(saves));
 
   const OsClock clock;
   const Instant begin = clock.now();

@@ -1,6 +1,7 @@
 #pragma once
 // The flags of `simulate` alone, and the threads that its seeds run on.
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -27,10 +28,12 @@ class SimulateFlags {
  private:
   Result<FailureLaw> law() const;
   Result<Stragglers> stragglers() const;
+  Result<std::optional<FirstSave>> first(const SavePlan& saves) const;
 
   std::string seeds_ = "20", seed_ = "1", threads_ = "1", law_ = "exponential";
   std::string shape_, trace_, correlated_ = "0";
   std::string stragglers_ = "0", slowdown_ = "0.3", lasts_ = "1h", slow_writes_ = "0", slow_factor_ = "5";
+  std::string first_save_, first_stall_;
 };
 
 }  // namespace unbroken

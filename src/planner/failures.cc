@@ -41,9 +41,10 @@ void FailureSource::renew(std::uint32_t node, double now_s) {
 
 Failure FailureSource::next() {
   if (law_.kind == FailureLaw::Kind::trace) {
-    if (trace_index_ == law_.trace_s.size()) return {kInfinity, false};
+    if (trace_index_ == law_.trace.size()) return {kInfinity};
     const bool is_group = law_.correlated > 0 && random_.uniform() < law_.correlated;
-    return {law_.trace_s[trace_index_++], is_group};
+    const TracedLife& life = law_.trace[trace_index_++];
+    return {life.ends_s, 0, is_group, life.recovery_s, life.interval_s};
   }
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
@@ -55,9 +56,9 @@ Failure FailureSource::next() {
     const std::uint32_t end =
         is_group ? std::min(first + kGroupNodes, static_cast<std::uint32_t>(due_s_.size())) : clock.node + 1;
     for (std::uint32_t node = first; node < end; ++node) renew(node, clock.at_s);
-    return {clock.at_s, is_group};
+    return {clock.at_s, clock.node, is_group};
   }
-  return {kInfinity, false};
+  return {kInfinity};
 }
 
 }  // namespace unbroken

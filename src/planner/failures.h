@@ -3,6 +3,7 @@
 // node is replaced. At the start each node has an age as at a random moment, so that the mean time to
 // interruption of the job is M from its first second on, whatever the law.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,11 +11,18 @@
 
 namespace unbroken {
 
+/// One life of a job that was watched: when it ended and, where that is known, what it was like.
+struct TracedLife {
+  double ends_s = 0;                      ///< from the start of the job
+  std::optional<double> recovery_s = {};  ///< until its first step began; infinite: it ended before
+  std::optional<double> interval_s = {};  ///< of work between its saves
+};
+
 struct FailureLaw {
   enum class Kind : std::uint8_t { exponential, weibull, trace };
   Kind kind = Kind::exponential;
-  double shape = 1;                  ///< of Weibull; its scale keeps the mean
-  std::vector<double> trace_s = {};  ///< times of all interruptions, sorted
+  double shape = 1;                    ///< of Weibull; its scale keeps the mean
+  std::vector<TracedLife> trace = {};  ///< sorted; each ends with an interruption
   /// Share of the interruptions that take a whole group of nodes (a rack, a switch): only the safest tier
   /// survives them, and every node of the group is replaced.
   double correlated = 0;
@@ -24,8 +32,11 @@ struct FailureLaw {
 constexpr std::uint32_t kGroupNodes = 16;
 
 struct Failure {
-  double at_s = 0;  ///< infinite: there is none any more
+  double at_s = 0;         ///< infinite: there is none any more
+  std::uint32_t node = 0;  ///< the one whose clock ran out; with a trace none
   bool is_group = false;
+  /// Of the life that this one ends, where a trace tells.
+  std::optional<double> recovery_s = {}, interval_s = {};
 };
 
 class FailureSource {

@@ -54,6 +54,11 @@ class Job {
   bool is_done_by(const Write& write, double at_s) const;
   std::size_t in_flight_by(double at_s) const;
   std::size_t tier_due() const;
+  double stall_s(std::size_t tier) const;
+  double interval_s() const { return failure_.interval_s.value_or(sim_.saves.interval_s); }
+  double recovery_s(std::size_t kind) const {
+    return failure_.recovery_s.value_or(tiers_[kind].times.recovery_s);
+  }
   double next_write_s() const;
   std::size_t in_flight() const;
   void end_write(const Write& write);
@@ -74,6 +79,7 @@ class Job {
   double snapped_s_ = 0;     ///< of it, in snapshots
   std::uint64_t count_ = 0;  ///< of saves in this lineage
   double next_due_s_ = 0;    ///< in work
+  bool is_first_ = false;    ///< the save that is due next
   std::deque<Write> writes_;
   double next_slow_s_ = kInfinity;  ///< when the next node becomes slow
   double slow_until_s_ = 0;
@@ -153,6 +159,10 @@ std::size_t Job::tier_due() const {
   return top;
 }
 
+double Job::stall_s(std::size_t tier) const {
+  return is_first_ ? sim_.first->stall_s : tiers_[tier].times.stall_s;
+}
+
 void Job::finish_writes() {
   for (std::size_t i = 0; i < writes_.size();) {
     if (!is_done_by(writes_[i], now_s_)) {
@@ -191,11 +201,12 @@ void Job::live() {
     if (until_s == due_s) work_s_ = next_due_s_;
     finish_writes();
     if (now_s_ >= end_s || until_s != due_s) continue;
-    next_due_s_ = work_s_ + sim_.saves.interval_s;
-    if (in_flight_by(now_s_ + tiers_[tier_due()].times.stall_s) >= sim_.job.in_flight)
+    next_due_s_ = work_s_ + interval_s();
+    if (in_flight_by(now_s_ + stall_s(tier_due())) >= sim_.job.in_flight)
       out_.saves_skipped += 1;
     else
       save();
+    is_first_ = false;
   }
 }
 
@@ -203,7 +214,7 @@ void Job::live() {
 void Job::save() {
   const double end_s = std::min(failure_.at_s, horizon_s_);
   const std::size_t top = tier_due();
-  const double snapped_at_s = now_s_ + tiers_[top].times.stall_s;
+  const double snapped_at_s = now_s_ + stall_s(top);
   while (now_s_ < std::min(snapped_at_s, end_s)) {
     const double until_s = std::min({snapped_at_s, end_s, next_write_s()});
     spent_.stall += until_s - now_s_;
@@ -262,7 +273,7 @@ void Job::fail() {
 /// tier where that takes it.
 void Job::recover(std::size_t kind, double first_cost_s) {
   writes_.clear();
-  double takes_s = first_cost_s + tiers_[kind].times.recovery_s;
+  double takes_s = first_cost_s + recovery_s(kind);
   while (true) {
     const double done_s = now_s_ + takes_s;
     const double until_s = std::min({done_s, failure_.at_s, horizon_s_});
@@ -271,7 +282,7 @@ void Job::recover(std::size_t kind, double first_cost_s) {
     if (is_over() || failure_.at_s > done_s) break;
     kind = std::max(kind, kind_of(failure_));
     failure_ = source_.next();
-    takes_s = tiers_[kind].times.recovery_s;
+    takes_s = recovery_s(kind);
   }
   Point best = tiers_[kind].newest;
   for (std::size_t i = kind + 1; i < tiers_.size(); ++i)
@@ -281,7 +292,8 @@ void Job::recover(std::size_t kind, double first_cost_s) {
   spent_.persist_lag += snapped_s_ - best.work_s;
   work_s_ = snapped_s_ = best.work_s;
   count_ = best.saves;
-  next_due_s_ = work_s_ + sim_.saves.interval_s;
+  is_first_ = sim_.first.has_value();
+  next_due_s_ = work_s_ + (is_first_ ? sim_.first->work_s : interval_s());
 }
 
 SeedResult Job::run() {

@@ -5,6 +5,7 @@
 // slowdown, work lost, work that was not durable yet, and recovery.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/json.h"
@@ -25,11 +26,18 @@ struct Stragglers {
   bool is_any() const { return per_1000_node_days > 0 || write_share > 0; }
 };
 
+/// Where the first completed step of each life is saved, as a run does it. The formulas know of no such save.
+struct FirstSave {
+  double work_s = 0;   ///< the step
+  double stall_s = 0;  ///< of this save: memory is touched for the first time
+};
+
 struct Simulation {
   JobInputs job;
   SavePlan saves;
   FailureLaw law;
   Stragglers stragglers = {};
+  std::optional<FirstSave> first = {};
 };
 
 /// What one seed came to.
@@ -74,8 +82,9 @@ SimulationResult simulate(const Simulation& simulation, std::uint64_t first_seed
 Json to_json(const Simulation& simulation, const SimulationResult& result);
 std::string simulation_text(const Simulation& simulation, const SimulationResult& result);
 
-/// Reads a trace: a header with a column `time_s`, sorted, seconds from the start of the job.
-/// Errors: bad_argument (no such column, not a number, negative, not sorted), naming the line.
-Result<std::vector<double>> parse_trace(std::string_view csv);
+/// Reads a trace, one life of the job a line: under the header `time_s` when it ended, sorted, seconds from
+/// the start of the job; and where there are such columns `recovery_s` and `interval_s`, of which a cell may
+/// be empty. Errors: bad_argument (no such column, not a number, negative, not sorted), naming the line.
+Result<std::vector<TracedLife>> parse_trace(std::string_view csv);
 
 }  // namespace unbroken

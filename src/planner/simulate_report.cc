@@ -1,7 +1,6 @@
-// Many seeds of a simulation put together, as JSON and as text; and the trace that one may follow.
+// Many seeds of a simulation put together, as JSON and as text.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 
 #include "base/text.h"
@@ -82,6 +81,9 @@ Json to_json(const Simulation& simulation, const SimulationResult& r) {
             {"lasts_s", slow.lasts_s},
             {"write_share", slow.write_share},
             {"write_factor", slow.write_factor}}},
+          {"first_save", simulation.first ? Json({{"work_s", simulation.first->work_s},
+                                                  {"stall_s", simulation.first->stall_s}})
+                                          : Json()},
           {"preset", simulation.job.preset.empty() ? Json() : Json(simulation.job.preset)},
           {"inputs", to_json(simulation.job)},
           {"interval_s", simulation.saves.interval_s},
@@ -131,37 +133,6 @@ std::string simulation_text(const Simulation& simulation, const SimulationResult
         percent(slow.write_share), slow.write_factor);
   out += fmt::format("saves       {:.0f} a run, {:.0f} skipped because others persisted\n", r.saves,
                      r.saves_skipped);
-  return out;
-}
-
-Result<std::vector<double>> parse_trace(std::string_view csv) {
-  const auto refuse = [](std::size_t line, std::string why) {
-    return Error(Code::bad_argument, fmt::format("--trace: line {}: {}", line, why));
-  };
-  std::vector<double> out;
-  std::size_t column = SIZE_MAX, number = 0;
-  for (std::string_view line : split(csv, '\n')) {
-    ++number;
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (line.empty()) continue;
-    const auto cells = split(line, ',');
-    if (column == SIZE_MAX) {
-      for (std::size_t i = 0; i < cells.size(); ++i)
-        if (cells[i] == "time_s") column = i;
-      if (column == SIZE_MAX) return refuse(number, "the header has no column time_s");
-      continue;
-    }
-    double value = 0;
-    const std::string_view cell = column < cells.size() ? cells[column] : std::string_view();
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value))
-      return refuse(number, fmt::format("\"{}\" is not a number of seconds", cell));
-    if (value < 0) return refuse(number, fmt::format("{} is negative", value));
-    if (!out.empty() && value < out.back())
-      return refuse(number, fmt::format("{} comes after {}: times must be sorted", value, out.back()));
-    out.push_back(value);
-  }
-  if (column == SIZE_MAX) return refuse(1, "the header has no column time_s");
   return out;
 }
 

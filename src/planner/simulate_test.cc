@@ -138,7 +138,7 @@ TEST(Simulator, FollowsATraceAsItIs) {
   // 3 failures, none in the recovery: every number can be checked by hand.
   Settings settings = with(
       "", {{"mtti", "1d"}, {"stall", "10s"}, {"recovery", "100s"}, {"interval", "1000s"}, {"days", "1"}});
-  Simulation sim = of(settings, {.kind = FailureLaw::Kind::trace, .trace_s = {1200, 5000, 5000.5}});
+  Simulation sim = of(settings, {.kind = FailureLaw::Kind::trace, .trace = {{1200}, {5000}, {5000.5}}});
   const SeedResult r = simulate_seed(sim, 1);
   EXPECT_EQ(r.failures, 3);
   // From 100 s: 1000 of work, saved at 1110, 90 lost at 1200. From 1300: saved at 2310, 3320, 4330, 670 lost
@@ -146,6 +146,46 @@ TEST(Simulator, FollowsATraceAsItIs) {
   EXPECT_NEAR(r.waste.lost_work * 86400, 90 + 670, 1e-6);
   EXPECT_NEAR(r.waste.recovery * 86400, 100 + 100 + 100.5, 1e-6);
   EXPECT_EQ(r.saves, std::floor((86400 - 5100.5) / 1010) + 4);
+}
+
+TEST(Simulator, FollowsWhatATraceTellsOfEachLife) {
+  Settings settings = with(
+      "", {{"mtti", "1d"}, {"stall", "10s"}, {"recovery", "100s"}, {"interval", "1000s"}, {"days", "1"}});
+  Simulation sim = of(settings, {.kind = FailureLaw::Kind::trace,
+                                 .trace = {{.ends_s = 1200, .recovery_s = 50, .interval_s = 400},
+                                           {.ends_s = 1500, .recovery_s = HUGE_VAL},
+                                           {.ends_s = 4000, .interval_s = 500}}});
+  // From 50 s: saved at 460 and 870, 330 lost at 1200. None in the second life. From 1600: saved at 2110,
+  // 2620, 3130, 3640, 360 lost at 4000. Then as the job says.
+  const SeedResult r = simulate_seed(sim, 1);
+  EXPECT_NEAR(r.waste.lost_work * 86400, 330 + 360, 1e-6);
+  EXPECT_NEAR(r.waste.recovery * 86400, 50 + 300 + 100 + 100, 1e-6);
+  EXPECT_EQ(r.failures, 3);
+  EXPECT_EQ(r.saves, 2 + 4 + std::floor((86400 - 4100) / 1010));
+}
+
+TEST(Simulator, SavesTheFirstStepOfEachLife) {
+  Settings settings = with(
+      "", {{"mtti", "1d"}, {"stall", "10s"}, {"recovery", "100s"}, {"interval", "1000s"}, {"days", "1"}});
+  Simulation sim = of(settings, {.kind = FailureLaw::Kind::trace, .trace = {{1500}, {2000}}});
+  sim.first = FirstSave{.work_s = 20, .stall_s = 30};
+  // From 100 s: saved at 150 and 1160, 340 lost at 1500; from 1600: saved at 1650, 350 lost at 2000.
+  const SeedResult r = simulate_seed(sim, 1);
+  EXPECT_NEAR(r.waste.lost_work * 86400, 340 + 350, 1e-6);
+  const double more = std::floor((86400 - 2150.0) / 1010);
+  EXPECT_EQ(r.saves, 2 + 1 + 1 + more);
+  EXPECT_NEAR(r.waste.stall * 86400, 3 * 30 + 10 * (1 + more), 1e-6);
+}
+
+TEST(Simulator, GivesEveryNodeAClockOfItsOwn) {
+  // Nodes that live nearly equally long: each fails about once in every mean lifetime.
+  constexpr std::uint32_t kNodes = 100000;
+  const FailureLaw law{.kind = FailureLaw::Kind::weibull, .shape = 10};
+  SeededRandom random(1);
+  FailureSource source(law, 1, kNodes, random);
+  std::vector<int> failures(kNodes);
+  for (Failure f = source.next(); f.at_s < 3.0 * kNodes; f = source.next()) failures[f.node] += 1;
+  EXPECT_EQ(std::count_if(failures.begin(), failures.end(), [](int n) { return n < 2 || n > 5; }), 0);
 }
 
 TEST(Simulator, LosesMoreWhenGroupsFail) {
@@ -218,10 +258,20 @@ TEST(Estimate, UsesStudentsT) {
 }
 
 TEST(Trace, RefusesWhatItCannotFollow) {
-  EXPECT_EQ(parse_trace("node,time_s\r\na,1\r\nb,2.5\r\n").value(), (std::vector<double>{1, 2.5}));
+  const auto trace = parse_trace("node,time_s\r\na,1\r\nb,2.5\r\n").value();
+  ASSERT_EQ(trace.size(), 2u);
+  EXPECT_EQ(trace[0].ends_s, 1);
+  EXPECT_EQ(trace[1].ends_s, 2.5);
+  EXPECT_FALSE(trace[1].recovery_s || trace[1].interval_s);
+  const auto lives = parse_trace("interval_s,time_s,recovery_s\n3,10,2\n,20,inf\n").value();
+  EXPECT_EQ(lives[0].recovery_s, 2);
+  EXPECT_EQ(lives[0].interval_s, 3);
+  EXPECT_EQ(lives[1].recovery_s, HUGE_VAL);
+  EXPECT_FALSE(lives[1].interval_s);
   EXPECT_TRUE(parse_trace("time_s\n").value().empty());
-  for (const char* text :
-       {"", "time\n1\n", "time_s\n2\n1\n", "time_s\n-1\n", "time_s\nx\n", "a,time_s\n1\n", "time_s\nnan\n"})
+  for (const char* text : {"", "time\n1\n", "time_s\n2\n1\n", "time_s\n-1\n", "time_s\nx\n", "a,time_s\n1\n",
+                           "time_s\nnan\n", "time_s\ninf\n", "time_s,recovery_s\n1,-1\n",
+                           "time_s,interval_s\n1,0\n", "time_s,recovery_s\n1,nan\n"})
     EXPECT_TRUE(parse_trace(text).is(Code::bad_argument)) << text;
 }
 

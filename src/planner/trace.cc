@@ -1,0 +1,89 @@
+// The lives of a job that was watched, read from a CSV.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/text.h"
+#include "planner/simulate.h"
+
+namespace unbroken {
+
+namespace {
+
+/// Where the columns of a trace stand in a line.
+struct Columns {
+  static constexpr std::size_t kNone = SIZE_MAX;
+  std::size_t time = kNone, recovery = kNone, interval = kNone;
+};
+
+Columns columns_of(const std::vector<std::string_view>& header) {
+  Columns out;
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    if (header[i] == "time_s") out.time = i;
+    if (header[i] == "recovery_s") out.recovery = i;
+    if (header[i] == "interval_s") out.interval = i;
+  }
+  return out;
+}
+
+Result<double> seconds_in(std::string_view cell, bool may_be_infinite) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  const bool is_number = error == std::errc() && end == cell.data() + cell.size() && !std::isnan(value);
+  if (!is_number || (std::isinf(value) && !may_be_infinite))
+    return Error(Code::bad_argument, fmt::format("\"{}\" is not a number of seconds", cell));
+  if (value < 0) return Error(Code::bad_argument, fmt::format("{} is negative", value));
+  return value;
+}
+
+Result<TracedLife> life_in(const std::vector<std::string_view>& cells, const Columns& columns) {
+  const auto cell = [&](std::size_t column) {
+    return column < cells.size() ? cells[column] : std::string_view();
+  };
+  TracedLife out;
+  UNBROKEN_TRY(out.ends_s, seconds_in(cell(columns.time), false));
+  if (const std::string_view text = cell(columns.recovery); !text.empty()) {
+    UNBROKEN_TRY(out.recovery_s, seconds_in(text, true));
+  }
+  if (const std::string_view text = cell(columns.interval); !text.empty()) {
+    UNBROKEN_TRY(out.interval_s, seconds_in(text, true));
+    if (!(*out.interval_s > 0)) return Error(Code::bad_argument, "interval_s: 0 is no time to work");
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<TracedLife>> parse_trace(std::string_view csv) {
+  const auto refuse = [](std::size_t line, std::string_view why) {
+    return Error(Code::bad_argument, fmt::format("--trace: line {}: {}", line, why));
+  };
+  std::vector<TracedLife> out;
+  Columns columns;
+  bool has_header = false;
+  std::size_t number = 0;
+  for (std::string_view line : split(csv, '\n')) {
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line.empty()) continue;
+    const auto cells = split(line, ',');
+    if (!has_header) {
+      has_header = true;
+      columns = columns_of(cells);
+      if (columns.time == Columns::kNone) return refuse(number, "the header has no column time_s");
+      continue;
+    }
+    const auto life = life_in(cells, columns);
+    if (!life.ok()) return refuse(number, life.error().what());
+    const double ends_s = life.value().ends_s;
+    if (!out.empty() && ends_s < out.back().ends_s)
+      return refuse(number,
+                    fmt::format("{} comes after {}: times must be sorted", ends_s, out.back().ends_s));
+    out.push_back(life.value());
+  }
+  if (!has_header) return refuse(1, "the header has no column time_s");
+  return out;
+}
+
+}  // namespace unbroken
