@@ -99,7 +99,7 @@ def _belongings(value, own_tensors):
         return [bits]
     if torch is None:
         return []
-    from unbroken._state.torch_modules import unwrap
+    from unbroken._state.torch.modules import unwrap
 
     if isinstance(value, torch.nn.Module):
         inner = unwrap(value)
@@ -204,8 +204,8 @@ def _kind(value, path, covered) -> str | None:
 
 
 def _torch_kind(torch, value, path, covered):
-    from unbroken._state.torch_adapters import SCALERS, SCHEDULER_KINDS
-    from unbroken._state.torch_modules import unwrap
+    from unbroken._state.torch.adapters import SCALERS, SCHEDULER_KINDS
+    from unbroken._state.torch.modules import unwrap
 
     if isinstance(value, torch.nn.Module):
         inner = unwrap(value)

@@ -28,7 +28,7 @@ from unbroken.errors import (
 from unbroken.options import checked_at, checked_bool, checked_path
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import decode, flatten, numpy_dtype, tensor_name
-from unbroken._state.ways import Globs, Ways, globs_of, matches_nothing
+from unbroken._state.permits.ways import Globs, Ways, globs_of, matches_nothing
 
 
 class Checkpoint(dict):

@@ -9,7 +9,7 @@ from unbroken import _native
 from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.collect import Saved
-from unbroken._state.ways import Ways
+from unbroken._state.permits.ways import Ways
 from unbroken.errors import Misconfigured, NothingToResume, naming
 from unbroken.loading import Filled, read_into
 from unbroken.options import checked_at, checked_path

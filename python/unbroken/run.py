@@ -14,7 +14,7 @@ import weakref
 from unbroken import _native, audit, functional, options, signals
 from unbroken._native import call
 from unbroken._state.attached import Attached, Loader
-from unbroken._state.ways import Ways
+from unbroken._state.permits.ways import Ways
 from unbroken.audit import Unattached
 from unbroken.errors import Bug, Interrupted, Misconfigured, StateMismatch, comes_later, naming, say
 from unbroken.feeds import Feed

@@ -21,7 +21,7 @@ class OptimizerWatch:
             return
         import torch
 
-        from unbroken._state.torch_adapters import SCALERS
+        from unbroken._state.torch.adapters import SCALERS
         from unbroken._state.adapters import rich_leaves
 
         for leaf in rich_leaves(value):

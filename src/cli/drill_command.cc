@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/drill_run.h"
 #include "cli/interrupts.h"
-#include "os/work_folder.h"
+#include "os/user/work_folder.h"
 #include "unbroken/exit_code.h"
 
 namespace unbroken {

@@ -11,8 +11,8 @@
 #include "cli/look.h"
 #include "engine/reader.h"
 #include "os/os_clock.h"
-#include "os/user_file.h"
-#include "os/work_folder.h"
+#include "os/user/user_file.h"
+#include "os/user/work_folder.h"
 
 namespace unbroken {
 

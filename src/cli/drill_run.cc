@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "cli/drill_life.h"
-#include "os/user_file.h"
-#include "os/work_folder.h"
+#include "os/user/user_file.h"
+#include "os/user/work_folder.h"
 
 namespace unbroken {
 

@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/plan_flags.h"
 #include "cli/simulate_flags.h"
-#include "os/user_file.h"
+#include "os/user/user_file.h"
 #include "planner/chart.h"
 #include "planner/plan.h"
 

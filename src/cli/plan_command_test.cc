@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "cli/plan_flags.h"
-#include "os/user_file.h"
+#include "os/user/user_file.h"
 
 namespace unbroken {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "os/user_file.h"
+#include "os/user/user_file.h"
 
 namespace unbroken {
 

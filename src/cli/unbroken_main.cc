@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/pages/pages.h"
 #include "cli/plan_command.h"
-#include "os/user_file.h"
+#include "os/user/user_file.h"
 #include "unbroken_version.h"
 
 namespace {

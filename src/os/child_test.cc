@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "os/test_support.h"
-#include "os/work_folder.h"
+#include "os/user/work_folder.h"
 
 namespace unbroken {
 namespace {

@@ -21,7 +21,7 @@ def adapter_of(value):
     if handlers_of(value) is not None:
         return GeneratorAdapter(value)
     if "torch" in sys.modules:
-        from unbroken._state import torch_adapters
+        from unbroken._state.torch import adapters as torch_adapters
 
         adapter = torch_adapters.adapter_of(value)
         if adapter is not None:

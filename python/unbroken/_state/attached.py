@@ -17,7 +17,7 @@ from unbroken.errors import Misconfigured, StateMismatch, filling
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import flatten, tensor_name, tensors_of
-from unbroken._state.ways import Ways, some
+from unbroken._state.permits.ways import Ways, some
 
 OURS = ("rng", "run", "state")
 
@@ -126,7 +126,7 @@ class Attached:
             return []
         import torch
 
-        from unbroken._state.torch_optim import OptimizerAdapter
+        from unbroken._state.torch.optim import OptimizerAdapter
 
         return [OptimizerAdapter(optimizer).remember() for _, optimizer in self.of_type(torch.optim.Optimizer)]
 
@@ -247,7 +247,7 @@ def owners_of(roots):
     """Who owns which parameter among (name, object) pairs, for optimizers; None without torch."""
     if "torch" not in sys.modules:
         return None
-    from unbroken._state.torch_optim import Owners
+    from unbroken._state.torch.optim import Owners
 
     return Owners(roots)
 
@@ -359,7 +359,7 @@ def is_scheduler(value) -> bool:
     """True for a scheduler of torch."""
     if "torch" not in sys.modules:
         return False
-    from unbroken._state.torch_adapters import SchedulerAdapter, adapter_of
+    from unbroken._state.torch.adapters import SchedulerAdapter, adapter_of
 
     return isinstance(adapter_of(value), SchedulerAdapter)
 

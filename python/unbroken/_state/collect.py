@@ -23,9 +23,9 @@ from copy import copy as copy_of
 from unbroken._state import tensors
 from unbroken.errors import Misconfigured, StateMismatch
 from unbroken._state.names import NAME_BYTES_MAX, canonical, join, segment_of_node
-from unbroken._state.rename import Renamed
+from unbroken._state.permits.rename import Renamed
 from unbroken._state.tree import NOT_A_LEAF, Encoder, decode, encode, flatten, kind_of, pairs_of, refuse, tensor_name, text
-from unbroken._state.ways import Ways, some
+from unbroken._state.permits.ways import Ways, some
 
 #: when what is put back (Plan.then): later ones see what earlier ones did
 CASTS, CONTAINERS, MODULES, OPTIMIZERS, SCHEDULERS, OBJECTS, GENERATORS = range(7)

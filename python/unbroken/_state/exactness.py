@@ -14,7 +14,7 @@ from unbroken._native import call
 from unbroken._state import tensors
 from unbroken._state.names import join, segment, segment_of_node
 from unbroken._state.tree import encode
-from unbroken._state.ways import some
+from unbroken._state.permits.ways import some
 from unbroken.errors import Misconfigured, say
 
 _PARTS = {
@@ -82,7 +82,7 @@ def _records(objects: dict) -> dict:
 
 
 def _record(module) -> dict:
-    from unbroken._state.torch_modules import is_lazy, submodules
+    from unbroken._state.torch.modules import is_lazy, submodules
 
     frozen, evaluating, buffers = [], [], {}
     for prefix, part in submodules(module):

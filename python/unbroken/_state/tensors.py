@@ -17,7 +17,7 @@ _COUNT_MAX = 1 << 20  # elements of an irregular view that are looked at one by 
 
 _NOT_IN_PLACE = ", so that it cannot be restored in place: attach a copy of it"
 
-_torch_side = None  # the module torch_tensors, once a tensor of torch was seen
+_torch_side = None  # the module torch.tensors, once a tensor of torch was seen
 
 
 class View(NamedTuple):
@@ -40,7 +40,7 @@ class View(NamedTuple):
 def _torch():
     global _torch_side
     if _torch_side is None:
-        from unbroken._state import torch_tensors as _torch_side
+        from unbroken._state.torch import tensors as _torch_side
     return _torch_side
 
 
@@ -73,12 +73,12 @@ def view(value, name: str, reads: bool = True, in_place: bool = False, anew: boo
 
 
 def composed(value):
-    """The module torch_subclasses where the value is a tensor made of other tensors, else None."""
+    """The module torch.subclasses where the value is a tensor made of other tensors, else None."""
     if is_array(value) or not _torch().is_subclass(value):
         return None
-    from unbroken._state import torch_subclasses
+    from unbroken._state.torch import subclasses
 
-    return torch_subclasses if torch_subclasses.is_composed(value) else None
+    return subclasses if subclasses.is_composed(value) else None
 
 
 def check_in_place(value, name: str) -> None:
@@ -222,6 +222,6 @@ def _array_destination(array):
 
 
 class _Arrays:
-    """What torch_tensors is for tensors."""
+    """What torch.tensors is for tensors."""
 
     view, why_no_write, why_not_plain = map(staticmethod, (_array_view, _why_no_write, _why_not_plain))

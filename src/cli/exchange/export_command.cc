@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/look.h"
 #include "cli/progress.h"
-#include "os/user_path.h"
+#include "os/user/user_path.h"
 #include "state/names.h"
 #include "transfer/export_shard.h"
 #include "world/advice.h"

@@ -52,8 +52,9 @@ KINDS = {
     "other": [Metric],
 }  # fmt: skip
 HAS_NONE = [
-    None, 5, "text", [1], {"a": 1.5}, nn.ReLU(), nn.CrossEntropyLoss(), torch.zeros(2), numpy.zeros(2), random._inst, torch.default_generator,
-    numpy.random.mtrand._rand, torch.amp.GradScaler("cpu", enabled=False), torch.utils.data.DataLoader(DATA), DATA, Metric, random, len, lambda: 0,
+    None, 5, "text", [1], {"a": 1.5}, nn.ReLU(), nn.CrossEntropyLoss(), torch.zeros(2), numpy.zeros(2), random._inst,
+    torch.default_generator, numpy.random.mtrand._rand, torch.amp.GradScaler("cpu", enabled=False),
+    torch.utils.data.DataLoader(DATA), DATA, Metric, random, len, lambda: 0,
 ]  # fmt: skip
 
 
@@ -70,7 +71,8 @@ def test_each_kind_is_found_wherever_it_is_and_not_where_it_is_attached(run, kin
     if kind == "scheduler":
         run.attach(optimizer=value.optimizer)
     assert run.audit(value) in ([Unattached(type(value).__name__, kind)], [Unattached("generator", kind)])
-    for around, path in (({"k": value}, "['k']"), ([0, value], "[1]"), (Trainer(x=value), "parts['x']"), ((1, {"a": (value,)}), "[1]['a'][0]")):
+    places = {"['k']": {"k": value}, "[1]": [0, value], "parts['x']": Trainer(x=value), "[1]['a'][0]": (1, {"a": (value,)})}
+    for path, around in places.items():
         assert run.audit(around) == [Unattached(path, kind)]
     assert run.audit(None, [value]) == [Unattached("roots[1][0]", kind)]
     if not hasattr(value, "state_dict") and kind == "loader":

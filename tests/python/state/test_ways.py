@@ -8,7 +8,7 @@ from torch import nn
 import unbroken
 from helpers import bits
 from unbroken import Misconfigured, StateMismatch
-from unbroken._state.ways import Globs
+from unbroken._state.permits.ways import Globs
 
 
 class Net(nn.Module):

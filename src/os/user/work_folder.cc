@@ -1,4 +1,4 @@
-#include "os/work_folder.h"
+#include "os/user/work_folder.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

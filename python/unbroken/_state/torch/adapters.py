@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from unbroken._state.torch_modules import ModuleAdapter
-from unbroken._state.torch_optim import OptimizerAdapter
+from unbroken._state.torch.modules import ModuleAdapter
+from unbroken._state.torch.optim import OptimizerAdapter
 from unbroken._state.adapters import StatefulAdapter
 from unbroken._state.collect import SCHEDULERS, Capture
 from unbroken.errors import StateMismatch

@@ -1,4 +1,4 @@
-#include "os/user_path.h"
+#include "os/user/user_path.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "os/user_file.h"
+#include "os/user/user_file.h"
 
 #include <gtest/gtest.h>
 

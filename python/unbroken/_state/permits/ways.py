@@ -11,7 +11,7 @@ import difflib
 import fnmatch
 import re
 
-from unbroken._state.rename import Renames
+from unbroken._state.permits.rename import Renames
 from unbroken.errors import Misconfigured
 
 KEYWORDS = ("missing", "unread", "rename", "cast", "only")

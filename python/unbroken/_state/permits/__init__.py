@@ -1,0 +1,1 @@
+"""What a user permits a restore to do that it refuses by itself."""

@@ -1,0 +1,1 @@
+"""What torch's objects are made of. Imported only where torch is."""
