@@ -92,6 +92,10 @@ TEST(Text, ReadsUnits) {
 TEST(Text, ShowsTimes) {
   EXPECT_EQ(format_time(0), "1970-01-01T00:00:00.000Z");
   EXPECT_EQ(format_duration(0.25), "250ms");
+  EXPECT_EQ(format_duration(0), "0ms");
+  EXPECT_EQ(format_duration(0.00042), "0.42ms");
+  EXPECT_EQ(format_duration(0.0042), "4.2ms");
+  EXPECT_EQ(format_duration(0.00996), "10ms");
   EXPECT_EQ(format_duration(7800), "2h 10m");
   EXPECT_EQ(format_bytes(1536), "1.5 KiB");
 }
