@@ -174,6 +174,26 @@ TEST(Pace, ShortensAtOnceAfterALifeWithoutASecondSave) {
        [](Trainer& trainer, TestLife&) { EXPECT_THAT(trainer.saved, SizeIs(Gt(1))); });
 }
 
+TEST(Pace, ReturnsToTheOptimumAfterShortLives) {
+  TestRun run;
+  const EngineOptions options = automatic({.mtti_s = 4000});
+  for (int i = 0; i < 8; ++i) live(run, options, 80, 2, Ends::killed);
+  const double best_s = account_in(run, 8).plan.interval_s;
+  for (int i = 0; i < 4; ++i) live(run, options, 2, 2, Ends::killed);  // each before its second save
+  live(run, options, 80, 2, Ends::killed, [&](Trainer& trainer, TestLife&) {
+    ASSERT_THAT(trainer.saved, SizeIs(Gt(3)));
+    EXPECT_LE(static_cast<double>(trainer.saved[1] - trainer.saved[0]) * kStep_s, best_s / 2)
+        << "short at first";
+  });
+  // What the short lives tell of the failure rate stays; the halving does not.
+  const CadencePlan after = account_in(run, 13).plan;
+  EXPECT_EQ(after.bound_by, BoundBy::optimum);
+  EXPECT_NEAR(after.interval_s, after.exact_s, 0.1 * after.exact_s);
+  for (int i = 0; i < 8; ++i) live(run, options, 80, 2, Ends::killed);
+  const double usual_s = exact_interval_s(2, 80 * kStep_s);
+  EXPECT_NEAR(account_in(run, 21).plan.interval_s, usual_s, 0.1 * usual_s) << "what the long lives ask for";
+}
+
 TEST(Pace, KeepsItsBounds) {
   for (const auto& [cadence, interval_s, bound] :
        {std::tuple(CadenceOptions{.mtti_s = 14400, .every_min_s = 600}, 600.0, BoundBy::every_min),
