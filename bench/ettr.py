@@ -52,6 +52,8 @@ def live(folder, number, for_s, options):
             child.kill()
             child.wait()
     ended = time.monotonic()
+    with open(folder / "lives.jsonl", "a", encoding="utf-8") as out:
+        out.write(json.dumps({"begins": begins, "killed": killed, "ended": ended}) + "\n")
     return ettr_log.life_of(begins, killed, ended, notes.read_bytes() if notes.exists() else b"")
 
 
@@ -157,13 +159,18 @@ def main(argv):
     parser.add_argument("--mib", type=float, default=32, help="of state")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--program", default=str(ROOT / "build/bin/unbroken"), help="that plans and simulates")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the logs of all lives there, a new folder")
     parser.add_argument("--ledger", action="store_true", help="add a line to campaigns/ettr.jsonl")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     flags = {name: getattr(options, name) for name in ("kills", "mtti", "step", "mib", "seed")}
     command = " ".join(["./dev bench ettr", *(f"--{name} {value:g}" for name, value in flags.items())])
-    with tempfile.TemporaryDirectory(prefix="ettr-", dir=ROOT / "build") as folder:
-        result, elapsed_s = campaign(options, Path(folder))
+    if options.keep:
+        options.keep.mkdir()
+        result, elapsed_s = campaign(options, options.keep)
+    else:
+        with tempfile.TemporaryDirectory(prefix="ettr-", dir=ROOT / "build") as folder:
+            result, elapsed_s = campaign(options, Path(folder))
     result = rounded(result)
     if options.ledger:
         ledger.append("ettr", "ettr", n=result["kills"], elapsed_s=elapsed_s, command=command,

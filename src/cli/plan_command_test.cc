@@ -148,8 +148,8 @@ TEST(PlanCommand, HelpsWithEveryFlag) {
 TEST(SimulateCommand, PrintsTheKeysAndAgrees) {
   const Json json =
       simulate_job({"--preset", "h100-100k-async", "--seeds", "5", "--days", "2", "--json"}).json();
-  for (const char* key : {"inputs", "interval_s", "seeds", "simulated_s", "efficiency", "ettr", "failures",
-                          "lost_gpu_hours", "waste", "elapsed_s"})
+  for (const char* key : {"inputs", "first_save", "interval_s", "seeds", "simulated_s", "efficiency", "ettr",
+                          "failures", "lost_gpu_hours", "waste", "elapsed_s"})
     EXPECT_TRUE(json.contains(key)) << key;
   for (const char* key : {"efficiency", "ettr", "failures", "lost_gpu_hours"})
     for (const char* part : {"mean", "stderr", "ci95"}) EXPECT_TRUE(json[key].contains(part)) << key << part;
@@ -192,6 +192,9 @@ TEST(SimulateCommand, RefusesNamingTheFlag) {
       {{"--shape", "2"}, "--shape"},
       {{"--correlated", "1"}, "--correlated"},
       {{"--correlated", "-0.5"}, "--correlated"},
+      {{"--first-save", "20"}, "--first-save"},
+      {{"--first-save", "inf"}, "--first-save"},
+      {{"--first-stall", "1s"}, "--first-save"},
       {{"--trace", "/nowhere.csv"}, "--trace"},
       {{"--trace", file("unsorted.csv", "time_s\n2\n1\n")}, "--trace"},
       {{"--trace", file("headless.csv", "1\n2\n")}, "--trace"},

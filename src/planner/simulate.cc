@@ -54,7 +54,11 @@ class Job {
   bool is_done_by(const Write& write, double at_s) const;
   std::size_t in_flight_by(double at_s) const;
   std::size_t tier_due() const;
+  bool is_full() const;
   double stall_s(std::size_t tier) const;
+  /// Of a save that finds no room: it is taken later, as every="auto" does it, or not at all, where the
+  /// interval was asked for. One that a trace tells of is one that there was.
+  bool is_waiting() const { return failure_.interval_s.has_value() || sim_.saves.bound_by != BoundBy::given; }
   double interval_s() const { return failure_.interval_s.value_or(sim_.saves.interval_s); }
   double recovery_s(std::size_t kind) const {
     return failure_.recovery_s.value_or(tiers_[kind].times.recovery_s);
@@ -152,6 +156,11 @@ std::size_t Job::in_flight_by(double at_s) const {
       writes_.begin(), writes_.end(), [&](const Write& w) { return w.is_main && !is_done_by(w, late_s); }));
 }
 
+/// Would there be too many in flight after a save that begins now?
+bool Job::is_full() const {
+  return in_flight_by(now_s_ + stall_s(tier_due())) >= sim_.job.in_flight;
+}
+
 /// The safest tier whose turn the next save is.
 std::size_t Job::tier_due() const {
   std::size_t top = 0;
@@ -191,18 +200,22 @@ void Job::live() {
     const bool is_held_up = is_slow();
     const double pace = is_held_up ? 1 - sim_.stragglers.slowdown : 1;
     const double speed = pace * (slowdown > 0 ? 1 - slowdown * static_cast<double>(in_flight()) : 1);
-    const double due_s = now_s_ + (next_due_s_ - work_s_) / speed;
+    // A save that waits is due when a write has ended, at which the loop comes by anyway.
+    const bool waits = work_s_ >= next_due_s_ && is_waiting() && is_full();
+    const double due_s = waits ? kInfinity : now_s_ + std::max(next_due_s_ - work_s_, 0.0) / speed;
     const double until_s =
         std::min({due_s, end_s, next_write_s(), is_held_up ? slow_until_s_ : next_slow_s_});
     const double passed_s = until_s - now_s_;
     work_s_ += passed_s * speed;
     spent_.slowdown += passed_s * (1 - speed);
     advance(until_s);
-    if (until_s == due_s) work_s_ = next_due_s_;
+    if (until_s == due_s) work_s_ = std::max(work_s_, next_due_s_);
     finish_writes();
     if (now_s_ >= end_s || until_s != due_s) continue;
+    const bool has_no_room = is_full();
+    if (has_no_room && is_waiting()) continue;
     next_due_s_ = work_s_ + interval_s();
-    if (in_flight_by(now_s_ + stall_s(tier_due())) >= sim_.job.in_flight)
+    if (has_no_room)
       out_.saves_skipped += 1;
     else
       save();

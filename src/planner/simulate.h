@@ -48,7 +48,7 @@ struct SeedResult {
   double failures = 0;
   double group_failures = 0;
   double saves = 0;          ///< taken
-  double saves_skipped = 0;  ///< fell due while too many persisted
+  double saves_skipped = 0;  ///< fell due while too many persisted; only where the interval was asked for
   double stored_max = 0;     ///< checkpoints at once: kept and in flight
 };
 
