@@ -5,6 +5,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -19,6 +20,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <vector>
 
@@ -121,6 +123,9 @@ void close_all_but(std::vector<int> kept) {
 /// False where the kernel does not take the filter.
 bool lock(const SandboxLimits& limits, std::vector<sock_filter>& code) {
   ::prctl(PR_SET_DUMPABLE, 0);
+  // A heap that grows counts the processors and one that shrinks reads a setting: the filter permits neither.
+  ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_CPU, limits.cpu_s);

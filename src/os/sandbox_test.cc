@@ -1,6 +1,7 @@
 #include "os/sandbox.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -93,7 +94,7 @@ TEST(Sandbox, HasNoMoreMemoryThanItMayHave) {
     return std::to_string(all.size());
   });
   EXPECT_TRUE(large.is(Code::corrupt));
-  EXPECT_NE(large.error().what().find("memory"), std::string::npos);
+  EXPECT_THAT(large.error().what(), testing::HasSubstr("memory"));
 }
 #endif
 
