@@ -120,6 +120,16 @@ def result_of(options, folder, lives):
             **{key: value for key, value in costs.items() if key != "intervals"}}
 
 
+def kept(folder):
+    """The lives of a campaign whose logs were kept."""
+    out = []
+    for i, line in enumerate((folder / "lives.jsonl").read_text().splitlines()):
+        times, notes = json.loads(line), folder / f"notes-{i:04}"
+        out.append(ettr_log.life_of(*(times[key] for key in ("begins", "killed", "ended")),
+                                    notes.read_bytes() if notes.exists() else b""))
+    return out
+
+
 def campaign(options, folder):
     chance = random.Random(options.seed)
     begun = time.monotonic()
@@ -160,18 +170,23 @@ def main(argv):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--program", default=str(ROOT / "build/bin/unbroken"), help="that plans and simulates")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the logs of all lives there, a new folder")
+    parser.add_argument("--again", type=Path, metavar="DIR", help="kill nothing, account for logs that were kept")
     parser.add_argument("--ledger", action="store_true", help="add a line to campaigns/ettr.jsonl")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
-    flags = {name: getattr(options, name) for name in ("kills", "mtti", "step", "mib", "seed")}
-    command = " ".join(["./dev bench ettr", *(f"--{name} {value:g}" for name, value in flags.items())])
-    if options.keep:
+    if options.again:
+        lives = kept(options.again)
+        options.kills = len(lives)
+        result, elapsed_s = result_of(options, options.again, lives), lives[-1].ended - lives[0].begins
+    elif options.keep:
         options.keep.mkdir()
         result, elapsed_s = campaign(options, options.keep)
     else:
         with tempfile.TemporaryDirectory(prefix="ettr-", dir=ROOT / "build") as folder:
             result, elapsed_s = campaign(options, Path(folder))
     result = rounded(result)
+    flags = {name: getattr(options, name) for name in ("kills", "mtti", "step", "mib", "seed")}
+    command = " ".join(["./dev bench ettr", *(f"--{name} {value:g}" for name, value in flags.items())])
     if options.ledger:
         ledger.append("ettr", "ettr", n=result["kills"], elapsed_s=elapsed_s, command=command,
                       violations=(not result["simulator_agrees"]) + (not result["closed_form_agrees"]),

@@ -56,15 +56,18 @@ def life_of(begins, killed, ended, notes):
         return life
     life.start, life.restored = rows[0][0], rows[0][2]
     life.tail_s = killed - rows[-1][2]
-    # What committed is known by its step; of the last save alone, which may never have committed, how long its
-    # boundary took must speak: half of the shortest stall.
+    # What committed is known by its step. After that at most one save was taken, as nothing falls due while one is
+    # on its way: the longest boundary, if it took as long as a save does.
     saves = {row[4]: (row[5], row[6]) for row in rows if row[3]}
     newest = max(saves, default=life.start)
     stall_min_s = min((wait_s for wait_s, _ in saves.values()), default=math.inf) / 2
+    last = max((row for row in rows[1:] if row[0] > newest), key=lambda row: row[2] - row[1], default=None)
+    cut = last[0] if last is not None and last[2] - last[1] > stall_min_s else None
+    if not saves and len(rows) > 1:
+        cut = life.start + 1  # the first step is always saved
     for before, (number, begin, end, *_) in zip(rows, rows[1:]):
-        is_first = number == life.start + 1  # always saved
-        is_saved = is_first or number in saves or (number > newest and end - begin > stall_min_s)
         persist_s = saves[number][1] if number in saves else None
+        is_saved = number in saves or number == cut
         life.steps.append(Step(number, begin - before[2], end - begin, end, is_saved, persist_s))
     return life
 
