@@ -234,7 +234,7 @@ class StateAdapter:
         self.state = state
 
     def capture(self, capture, name):
-        with capture.as_(in_place=False, anew=True):
+        with capture.as_(in_place=False, anew=True), capture.encoder.apart():
             return capture.value(self.state, name)
 
     def plan(self, node, name, plan):

@@ -22,7 +22,7 @@ from copy import copy as copy_of
 
 from unbroken._state import tensors
 from unbroken.errors import Misconfigured, StateMismatch
-from unbroken._state.names import NAME_BYTES_MAX, canonical, join, segment_of_node
+from unbroken._state.names import CONTROL, NAME_BYTES_MAX, canonical, join, segment_of_node
 from unbroken._state.permits.rename import Renamed
 from unbroken._state.tree import NOT_A_LEAF, Encoder, decode, encode, flatten, kind_of, pairs_of, refuse, tensor_name, text
 from unbroken._state.permits.ways import Ways, some
@@ -89,6 +89,8 @@ class Capture:
             raise refuse(name, "two parts of the state have this name")
         if len(name) * 4 > NAME_BYTES_MAX and len(name.encode()) > NAME_BYTES_MAX:
             raise refuse(name, f"the name is longer than {NAME_BYTES_MAX} bytes")
+        if not name.isprintable() and CONTROL.search(name):
+            raise refuse(ascii(name), "the name holds a control character: rename the parameter or buffer")
         view = tensors.view(value, name, True, self._in_place, self._anew)
         self._names.add(name)
         if not self.is_exact:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # may not stand in a name as it is
 _INTEGER = re.compile(r"-?[0-9]+\Z")
 _SPECIAL = re.compile(r"[.\\\x00-\x1f\x7f-\x9f]")
 _SPECIAL_QUOTED = re.compile(r'[".\\\x00-\x1f\x7f-\x9f]')

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
+from contextlib import contextmanager
 
 from unbroken._state.dtypes import NAME_TO_NUMPY, NAME_TO_TORCH, NUMPY_TO_NAME, TORCH_TO_NAME
 from unbroken.errors import CorruptCheckpoint, Misconfigured
@@ -118,7 +119,15 @@ class Encoder:
     def __init__(self, leaf=None):
         self._leaf = leaf
         self._open: set[int] = set()  # the containers around the value at hand
+        self._homes: dict[int, str] | None = None  # container -> its name, while no container may have two
         self._depth = 0
+
+    @contextmanager
+    def apart(self):
+        """Refuses meanwhile a container that stands in two places: two equal ones would come back."""
+        self._homes = {}
+        yield
+        self._homes = None
 
     def enter(self, value, name):
         self._depth += 1
@@ -139,6 +148,7 @@ class Encoder:
             return node
         if kind in (list, tuple, dict) or kind in _PAIRS or kind in _ITEMS:
             self.enter(value, name)
+            self._check_home(value, kind, name)
             node = self._container(value, kind, name)
             self.leave(value)
             return node
@@ -153,6 +163,13 @@ class Encoder:
                 "one of these, such as a text or a dict",
             )
         return node
+
+    def _check_home(self, value, kind, name):
+        if self._homes is None or kind in (tuple, frozenset):
+            return
+        home = self._homes.setdefault(id(value), name)
+        if home != name:
+            raise refuse(name, f"is one {kind.__name__} with {home}, and two would come back: keep it in one place only")
 
     def _container(self, value, kind, name):
         if kind is list or kind is tuple:

@@ -341,3 +341,40 @@ def test_load_into_says_when_the_live_objects_are_undefined(run_dir):
     with pytest.raises(StateMismatch) as caught:
         unbroken.load(run_dir, into={"x": Fussy(True), "canary": canary})
     assert not caught.value.live_is_undefined
+
+
+# -- what would come back as something else
+
+
+@pytest.mark.parametrize("shared", [[], {}, deque(), {1}, OrderedDict()], ids=lambda value: type(value).__name__)
+def test_one_container_in_two_places_of_the_state_is_refused(run_dir, shared):
+    with unbroken.Run(run_dir) as run:
+        run.attach(w=numpy.zeros(1))
+        run.restore()
+        run.state.update(queue=shared, seen=[0, (shared,)])
+        with pytest.raises(Misconfigured, match=r"^state\.seen\.1\.0: is one \w+ with state\.queue") as caught:
+            run.step()
+    assert caught.value.next_command
+
+
+def test_equal_containers_and_shared_arrays_may_stand_in_two_places(run_dir):
+    array = numpy.zeros(2)
+    with unbroken.Run(run_dir) as run:
+        run.restore()
+        run.state.update(a=[1], b=[1], c=(), d=(), e=array, f=array)
+        run.step()
+        run.save()
+    state = unbroken.load(run_dir)["state"]
+    assert state["a"] == state["b"] == [1] and state["e"] is state["f"]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x7f", "\x85"])
+def test_a_parameter_with_a_control_character_in_its_name_is_refused_by_name(run_dir, name):
+    module = torch.nn.Module()
+    module.register_parameter(name, torch.nn.Parameter(torch.zeros(2)))
+    with unbroken.Run(run_dir) as run:
+        with pytest.raises(Misconfigured, match="control character") as caught:
+            run.attach(module=module)
+            run.restore()
+            run.step()
+        assert ascii(name)[1:-1] in str(caught.value)
