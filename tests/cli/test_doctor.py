@@ -101,7 +101,7 @@ def test_what_is_no_run_is_66(tmp_path):
 def test_why_the_last_life_ended(tmp_path):
     process = program.start(program.python(program.SAVING, tmp_path / "run", 100000, 1, 0.01))
     try:
-        while not list((tmp_path / "run").glob("data/*/manifest-*")):
+        while not has_checkpoint(tmp_path / "run"):
             assert process.poll() is None, process.communicate()
         _, found = doctor_alive(tmp_path / "run")
         assert "goes on" in found["last_end"]["why"] and found["last_end"]["code"] is None
@@ -111,6 +111,12 @@ def test_why_the_last_life_ended(tmp_path):
     status, found = doctor(tmp_path / "run")
     assert status == 0
     assert re.search("killed or crashed", found["last_end"]["why"]) and found["last_end"]["code"] == 80
+
+
+def has_checkpoint(directory):
+    """True once one is committed, not only written."""
+    status, listed = unbroken_json("ls", directory)
+    return status == 0 and bool(listed["checkpoints"])
 
 
 def doctor_alive(directory):
