@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import sys
+from numbers import Integral
 
 from unbroken import _native
 from unbroken.errors import Misconfigured, comes_later
@@ -60,17 +61,18 @@ def steps_limit(n: int) -> int:
         raise Misconfigured(f"steps: {n!r} is not a number of steps")
     text = os.environ.get("UNBROKEN_STEPS")
     if not text:
-        return n
+        return int(n)
     if not text.isascii() or not text.isdigit() or len(text) > 20:
         raise Misconfigured(
             f"UNBROKEN_STEPS is {text[:80]!r}, not a number of steps: give it as UNBROKEN_STEPS=100",
             "unset UNBROKEN_STEPS",
         )
-    return min(n, int(text))
+    return min(int(n), int(text))
 
 
 def _is_count(value, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    """True for whole numbers of Python and of NumPy."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
 
 
 def _is_text(value) -> bool:
@@ -88,7 +90,7 @@ def checked_step(what: str, value) -> int | None:
     """The label of a checkpoint, or None. Errors: Misconfigured."""
     if value is not None and not (_is_count(value, 0) and value < 2**63):
         raise Misconfigured(f"{what}: step={value!r} is not a number of steps")
-    return value
+    return None if value is None else int(value)
 
 
 def checked_bool(name: str, value) -> bool:
@@ -144,7 +146,7 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
     """Options for the core. Errors: Misconfigured, naming the keyword."""
     if not _is_text(every) and not _is_count(every, -_MANY):
         raise Misconfigured(f'every={every!r}: give a number of steps (every=50), a duration (every="10min") or "auto"')
-    if isinstance(every, int) and every < 1:
+    if isinstance(every, Integral) and every < 1:
         raise Misconfigured(f"every={every}: at least 1 step")
     if not _is_count(keep_last, 1) or keep_last >= _MANY:
         raise Misconfigured(f"keep_last={keep_last!r}: at least 1 checkpoint, and fewer than {_MANY}")
@@ -155,7 +157,7 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         raise Misconfigured(f"group={group!r}: the name of a group")
     return {
         "every": str(every),
-        "keep_last": keep_last,
+        "keep_last": int(keep_last),
         "resume": checked_at("resume", resume),
         "fresh": checked_bool("fresh", fresh),
         "takeover": checked_bool("takeover", takeover) | environment_flag("UNBROKEN_TAKEOVER"),

@@ -361,7 +361,8 @@ class Run:
         elif self._has_completed:
             is_durable, how = self._saver.settle(self._step)
         else:  # nothing was done since then
-            is_durable, how = True, f"{self.newest or 'no checkpoint, as before,'} stands and nothing is lost"
+            stands = f"{self.newest} stands" if self.newest else "no step was done"
+            is_durable, how = True, f"{stands} and nothing is lost"
         message = f"stopped by SIGTERM {where}: {how}"
         say(message)
         raise Interrupted(message, 75 if is_durable else 76)

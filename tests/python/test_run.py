@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import numpy
 import pytest
 import torch
 
@@ -484,3 +485,11 @@ def test_a_path_that_names_no_directory_is_refused(path, tmp_path, monkeypatch):
     with pytest.raises(Misconfigured, match="names no directory"):
         unbroken.load(path)
     assert not list(tmp_path.iterdir())
+
+
+def test_whole_numbers_of_numpy_are_numbers(run_dir):
+    with unbroken.Run(run_dir, every=numpy.int64(2), keep_last=numpy.int32(2)) as run:
+        for _ in run.steps(numpy.uint8(4)):
+            pass
+    with unbroken.Run(run_dir, resume=numpy.int64(4)) as run:
+        assert run.restore() == 4
