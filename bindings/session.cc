@@ -232,11 +232,11 @@ class PySession {
   }
   PySaving save(std::uint64_t step, const std::vector<TensorTuple>& tensors,
                 const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree,
-                const Metrics& metrics) {
+                const Metrics& metrics, bool is_finite) {
     const StateView state = state_of(tensors, aliases, tree);
     auto saved = [&] {
       const nb::gil_scoped_release released;
-      return engine_->save(step, state, metrics, by());
+      return engine_->save(step, state, {.metrics = metrics, .is_finite = is_finite}, by());
     }();
     return PySaving(unwrap(std::move(saved)), runtime_->seams());
   }
@@ -315,7 +315,7 @@ void bind_session(nb::module_& m) {
       .def("wants_tap", &PySession::wants_tap)
       .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"))
       .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
-           nb::arg("metrics"))
+           nb::arg("metrics"), nb::arg("is_finite"))
       .def("digests", &PySession::digests, nb::arg("tensors"))
       .def("health", &PySession::health)
       .def("take_messages", &PySession::take_messages)

@@ -18,6 +18,7 @@ from unbroken._native import call
 from unbroken._state.adapters import root_adapter
 from unbroken._state.attached import OURS, owners_of
 from unbroken._state.collect import Capture
+from unbroken._state.exactness import is_finite
 from unbroken._state.names import canonical
 from unbroken.errors import Misconfigured, naming, say
 from unbroken.saving import Saving
@@ -53,12 +54,12 @@ def save_with(state, path, *, step=None, keep_last=3, group=None, takeover=False
     """async_save() with options of a Run; they count when the directory is opened."""
     path = os.path.realpath(options.checked_path(path))
     options.checked_step("save", step)
-    capture = _capture(state)
+    capture, is_sound = _capture(state), is_finite(state)
     settings = options.session_options(
         every=1, keep_last=keep_last, resume="newest", fresh=True, takeover=takeover, on_save_error="warn", group=group
     )  # fresh: it never goes on from nothing, it brings the state
     with _lock, naming(path):
-        return _book(path, settings).save(capture, step)
+        return _book(path, settings).save(capture, step, is_sound)
 
 
 def _book(path, settings) -> _Book:
@@ -132,7 +133,7 @@ class _Book:
         self._done = -1  # the greatest durable one of this attempt
         self._in_flight: list[Saving] = []
 
-    def save(self, capture, step) -> Saving:
+    def save(self, capture, step, is_finite) -> Saving:
         last = self._last()
         if step is None:
             step = (self._before if last < 0 else last) + 1
@@ -143,7 +144,7 @@ class _Book:
             call(self._session.tap, step, [], capture.tensors, capture.scalars())
         tree = canonical({"dict": capture.tree})
         saving = Saving()
-        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, []))
+        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [], is_finite))
         self._in_flight.append(saving)
         return saving
 

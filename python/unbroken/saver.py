@@ -77,20 +77,20 @@ class Saver:
     def _take(self, saving, step, metrics, capture) -> None:
         self._session.begin_save()
         capture = capture or self.capture()
-        self._note_health()
+        is_finite = self._note_health()
         tree = canonical({"dict": capture.tree})
         for name, value in self._attached.of_type(object):
             said = getattr(type(value), "_unbroken_provenance", None)
             if said is not None:
                 call(self._session.describe, f"data.{name}"[:_KEY_MAX], said(value))
-        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics))
+        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, is_finite))
 
-    def _note_health(self):
+    def _note_health(self) -> bool:
         is_finite = self._attached.is_finite()
         if is_finite != self._is_finite:
-            self._session.describe("health", "ok" if is_finite else "non-finite")
             say("the parameters are finite again" if is_finite else "a parameter holds a value that is not finite")
         self._is_finite = is_finite
+        return is_finite
 
     def settle(self, step: int) -> tuple[bool, str]:
         """Waits for the last save: whether it is durable and of `step`, and what became of it in words."""

@@ -62,7 +62,7 @@ std::string row(const Standing& standing) {
   return fmt::format("{:<14} {} {:>10}  {}  {:<16}{}{}{}\n", c.commit.save.name(),
                      painted(fmt::format("{:<11}", state), colour), format_bytes(c.commit.state_bytes),
                      format_time(c.at_unix_ms), kept, metrics,
-                     c.commit.health == "ok" ? "" : "  " + c.commit.health,
+                     c.commit.health == kHealthOk ? "" : "  " + c.commit.health,
                      standing.is_on_lineage ? "" : "  (abandoned)");
 }
 

@@ -88,6 +88,7 @@ struct CommitSave::Impl {
     manifest.resume = ticket.resume;
     manifest.receipts = {receipt};
     manifest.provenance = content.provenance;
+    manifest.health = content.health;
     // No number of metrics is a reason to lose a save: all of them are in the file of metrics.
     for (const auto& [name, value] : content.metrics)
       if (manifest.metrics.size() < kManifestTextsMax && name.size() <= kManifestKeyBytesMax)
@@ -161,7 +162,8 @@ struct CommitSave::Impl {
                   .manifest = sealed.sha256,
                   .manifest_bytes = sealed.text.size(),
                   .state_bytes = content.state_bytes,
-                  .metrics = content.metrics};
+                  .metrics = content.metrics,
+                  .health = content.health};
     static_cast<void>(keep_metrics_that_fit(commit));
     state = State::appending;
     return append.start(std::move(history), ticket.append_nonce, ticket.at_unix_ms,

@@ -30,6 +30,7 @@ struct SaveContent {
   std::uint64_t state_bytes = 0;
   std::map<std::string, std::string> provenance;
   std::map<std::string, double> metrics;  ///< those that fit the manifest and the COMMIT record are kept
+  std::string health = std::string(kHealthOk);
 };
 
 /// Who saves, and under which names.

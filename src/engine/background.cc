@@ -116,7 +116,8 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
                       .chunks = std::move(snapshot.chunks),
                       .state_bytes = snapshot.state_bytes,
                       .provenance = std::move(facts.provenance),
-                      .metrics = std::move(facts.metrics)};
+                      .metrics = std::move(facts.metrics),
+                      .health = std::string(facts.is_finite ? kHealthOk : kHealthNonFinite)};
   CommitSave machine(ticket, std::move(content), history_);
   auto committed = [&]() -> Result<CommitSave::Committed> {
     try {

@@ -21,6 +21,7 @@ namespace unbroken {
 /// What is said of a save beside its state.
 struct SaveFacts {
   std::map<std::string, double> metrics;
+  bool is_finite = true;
   std::map<std::string, std::string> provenance;
   double exposed_s = 0;  ///< what the trainer waited for it
 };

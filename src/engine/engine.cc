@@ -85,8 +85,8 @@ bool Engine::is_due(std::uint64_t step) {
   return verdict == Pace::Verdict::yes;
 }
 
-Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView& state,
-                                             const Metrics& metrics, const Deadline& by) {
+Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView& state, const SaveWish& wish,
+                                             const Deadline& by) {
   UNBROKEN_CHECK(is_open());
   const std::optional<Instant> stalled_since = std::exchange(stalled_since_, std::nullopt);
   if (is_closed_) return closed();
@@ -115,7 +115,8 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView
   const Instant now = seams_.clock.now();
   pace_->on_save(now);
   background_->commit(saving, std::move(snapshot),
-                      {.metrics = {metrics.begin(), metrics.end()},
+                      {.metrics = {wish.metrics.begin(), wish.metrics.end()},
+                       .is_finite = wish.is_finite,
                        .provenance = options_.provenance,
                        .exposed_s = seconds_of(now - began)});
   return saving;

@@ -30,6 +30,11 @@ struct EngineOptions {
 };
 
 using Metrics = std::vector<std::pair<std::string, double>>;
+/// What is known of a state that is to be saved.
+struct SaveWish {
+  Metrics metrics = {};   ///< of the boundary that it stands at
+  bool is_finite = true;  ///< no parameter holds a value that is not finite
+};
 /// State that is not a tensor: name and canonical JSON.
 using TapValues = std::vector<std::pair<std::string, std::string>>;
 
@@ -70,7 +75,7 @@ class Engine {
   /// that this attempt saved already gives that save again. Waits where every snapshot slot is in use.
   /// Errors: fenced, bad_argument (closed; a view that cannot be read), unavailable (no memory), late,
   /// stopped.
-  Result<std::shared_ptr<Saving>> save(std::uint64_t step, const StateView& state, const Metrics& metrics,
+  Result<std::shared_ptr<Saving>> save(std::uint64_t step, const StateView& state, const SaveWish& wish,
                                        const Deadline& by);
 
   /// Adds to the provenance of the saves from here on.

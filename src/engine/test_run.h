@@ -110,13 +110,13 @@ class TestLife {
     UNBROKEN_DO(engine->log(step, metrics));
     return engine->boundary(step);
   }
-  Result<std::shared_ptr<Saving>> save(std::uint64_t step, const Metrics& metrics = {}) {
+  Result<std::shared_ptr<Saving>> save(std::uint64_t step, const SaveWish& wish = {}) {
     model.put(step);
-    return engine->save(step, model.view(), metrics, by());
+    return engine->save(step, model.view(), wish, by());
   }
   /// Saves, and waits until it is durable and read back; the error of either.
-  Result<> save_fully(std::uint64_t step, const Metrics& metrics = {}) {
-    UNBROKEN_TRY(const std::shared_ptr<Saving> saving, save(step, metrics));
+  Result<> save_fully(std::uint64_t step, const SaveWish& wish = {}) {
+    UNBROKEN_TRY(const std::shared_ptr<Saving> saving, save(step, wish));
     UNBROKEN_DO(saving->wait(Saving::Stage::verified, by()));
     if (auto error = saving->error()) return std::move(*error);
     return Done{};

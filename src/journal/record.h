@@ -49,14 +49,17 @@ struct Open {
 /// The tier that is the run's own storage: the only one that this version writes.
 inline constexpr std::string_view kRunTier = "run";
 
+/// Of the parameters in a save.
+inline constexpr std::string_view kHealthOk = "ok", kHealthNonFinite = "non-finite";
+
 struct Commit {
   SaveId save;
   Sha256 manifest;
   std::uint64_t manifest_bytes = 0;
   std::uint64_t state_bytes = 0;          ///< of all shards
   std::map<std::string, double> metrics;  ///< see keep_metrics_that_fit
-  std::string health = "ok";              ///< "ok" or "non-finite"
-  std::string tier = "run";               ///< the tier that holds the bytes
+  std::string health = std::string(kHealthOk);
+  std::string tier = "run";  ///< the tier that holds the bytes
 };
 struct Abort {
   SaveId save;

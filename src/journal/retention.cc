@@ -9,7 +9,7 @@ namespace unbroken {
 namespace {
 
 bool counts(const Checkpoint& c) {
-  return c.is_good() && c.commit.health == "ok" && c.commit.tier == kRunTier;
+  return c.is_good() && c.commit.health == kHealthOk && c.commit.tier == kRunTier;
 }
 
 /// Newest first, as a lineage is.

@@ -75,7 +75,7 @@ struct Session::Impl final : Loader {
   }
 
   Result<> save_now(const Metrics& metrics) {
-    UNBROKEN_TRY(last, engine->save(completed, live, metrics, by()));
+    UNBROKEN_TRY(last, engine->save(completed, live, {.metrics = metrics}, by()));
     has_saved_first = true;
     return Done{};
   }

@@ -158,7 +158,7 @@ class Session:
             )
         )
 
-    def save(self, step, tensors, alias, tree, metrics):
+    def save(self, step, tensors, alias, tree, metrics, is_finite):
         json.loads(tree)
         if self.bug == "save":
             raise _error("Bug", "snapshot.cc:1: invariant does not hold", "bug")
@@ -172,7 +172,7 @@ class Session:
         disk = self._disk["checkpoints"]
         disk[:] = [c for c in disk if c["name"] != name]
         disk.append({"step": step, "attempt": self.attempt, "name": name, "tensors": kept, "alias": list(alias),
-                     "tree": tree, "metrics": metrics})  # fmt: skip
+                     "tree": tree, "metrics": metrics, "health": "ok" if is_finite else "non-finite"})  # fmt: skip
         self.newest = name
         return Saving(name, step)
 

@@ -175,7 +175,7 @@ class Doctor {
                        c.quarantine->seen, is_whole ? "; now it reads back whole" : ""),
            verify_command(save));
     }
-    if (c.commit.health != "ok")
+    if (c.commit.health != kHealthOk)
       find(Severity::warning, save_prefix(save),
            fmt::format("checkpoint {} is {}", save.name(), c.commit.health),
            fmt::format("unbroken show {} {}", word_, save.name()));
