@@ -113,6 +113,11 @@ class PySession {
           std::pair("every_max", &run.every_max)})
       if (options.contains(name) && !options[name].is_none()) *into = nb::cast<std::string>(options[name]);
     run.keep_last = nb::cast<std::uint32_t>(options["keep_last"]);
+    run.keep_every = nb::cast<std::uint64_t>(options["keep_every"]);
+    if (nb::object best = options["keep_best"]; !best.is_none()) {
+      const auto [metric, mode] = nb::cast<std::pair<std::string, std::string>>(best);
+      run.keep_best = KeepBest{metric, mode};
+    }
     run.resume = nb::cast<std::string>(options["resume"]);
     run.is_fresh_allowed = nb::cast<bool>(options["fresh"]);
     run.is_takeover = nb::cast<bool>(options["takeover"]);
@@ -211,6 +216,7 @@ class PySession {
     out["last"] = last;
     return out;
   }
+  bool is_best(const Metrics& metrics) { return engine_->is_best(metrics); }
   bool is_due(std::uint64_t step) { return engine_->is_due(step); }
   void boundary(std::uint64_t step) {
     auto done = [&] {
@@ -232,11 +238,12 @@ class PySession {
   }
   PySaving save(std::uint64_t step, const std::vector<TensorTuple>& tensors,
                 const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree,
-                const Metrics& metrics, bool is_finite) {
+                const Metrics& metrics, bool is_finite, const std::vector<std::string>& tags) {
+    for (const std::string& tag : tags) unwrap(check_tag_name(tag));
     const StateView state = state_of(tensors, aliases, tree);
     auto saved = [&] {
       const nb::gil_scoped_release released;
-      return engine_->save(step, state, {.metrics = metrics, .is_finite = is_finite}, by());
+      return engine_->save(step, state, {.metrics = metrics, .is_finite = is_finite, .tags = tags}, by());
     }();
     return PySaving(unwrap(std::move(saved)), runtime_->seams());
   }
@@ -315,7 +322,8 @@ void bind_session(nb::module_& m) {
       .def("wants_tap", &PySession::wants_tap)
       .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"))
       .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
-           nb::arg("metrics"), nb::arg("is_finite"))
+           nb::arg("metrics"), nb::arg("is_finite"), nb::arg("tags"))
+      .def("is_best", &PySession::is_best, nb::arg("metrics"))
       .def("digests", &PySession::digests, nb::arg("tensors"))
       .def("health", &PySession::health)
       .def("take_messages", &PySession::take_messages)

@@ -330,7 +330,7 @@ def records():
     yield "spaced", data, "sealed, but not canonical: two digests, one value"
     yield "magic", twice({**good, "magic": "something-else-1"}), "another program's file"
     yield "newer-magic", twice({**good, "magic": "unbroken-record-2"}), "a later version is no damage"
-    yield "newer-type", twice(record("TAG", {"save": save})), "critical: who skips it deletes what it protects"
+    yield "newer-record-type", twice(record("PROMOTED", {"save": save})), "critical: who skips it deletes what it protects"
     genesis = bodies["GENESIS"]
     yield "newer-format", twice(record("GENESIS", {"format": 2})), "nothing else of a later version need be known"
     yield "newer-feature", twice(record("GENESIS", {**genesis, "features": ["sharded"]})), "a flag that is not known"

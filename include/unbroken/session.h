@@ -23,15 +23,23 @@
 
 namespace unbroken {
 
+/// A step whose metric is better than that of every checkpoint is saved.
+struct KeepBest {
+  std::string metric;
+  std::string mode = "min";  ///< or "max"
+};
+
 struct RunOptions {
   std::string every = "auto";  ///< steps ("50"), a duration ("10min"), or "auto"
   std::string mtti = {};  ///< mean time to interruption that you expect ("4h"); UNBROKEN_MTTI says it instead
   std::string rpo = {};   ///< of "auto": never lose more than this ("10min")
   std::string every_min = {}, every_max = {};  ///< of "auto": bounds of the interval
   std::uint32_t keep_last = 3;                 ///< checkpoints kept, of which at least two were read back
-  std::string resume = "newest";               ///< or "1200", "1200.a3"
-  bool is_fresh_allowed = false;               ///< permits a start from nothing where nothing valid is left
-  bool is_takeover = false;                    ///< takes the run from an owner that is alive
+  std::uint64_t keep_every = 0;  ///< checkpoints of steps that are multiples of it are saved and kept
+  std::optional<KeepBest> keep_best = {};  ///< the checkpoint with the best value of a metric is kept
+  std::string resume = "newest";           ///< or "1200", "1200.a3", "best:loss", "tag:NAME"
+  bool is_fresh_allowed = false;           ///< permits a start from nothing where nothing valid is left
+  bool is_takeover = false;                ///< takes the run from an owner that is alive
   bool raises_on_save_error = false;
   std::string group = {};  ///< files are readable and writable by this group
 };
@@ -58,9 +66,10 @@ class Session {
   /// Errors: fenced; stopped once a SIGTERM asked for the end and the state is saved, unsaved where it could
   /// not be (leave with exit_with()); failed saves where those are to be raised.
   Result<> step(std::uint64_t completed, const std::vector<std::pair<std::string, double>>& metrics = {});
-  /// Saves the state after the last completed step and waits until it is durable. Its name: "1200.a3".
-  /// Errors: bad_argument (no step is completed yet), fenced, unavailable, no_space.
-  Result<std::string> save();
+  /// Saves the state after the last completed step and waits until it is durable. Its name: "1200.a3". With
+  /// a tag (of letters, digits, `.`, `_`, `-`) it is kept until `unbroken unkeep`.
+  /// Errors: bad_argument (no step is completed yet; no such tag is possible), fenced, unavailable, no_space.
+  Result<std::string> save(std::string_view tag = {});
   /// The last checkpoint is durable, nothing is in flight, ownership ends. Errors: that of the last save;
   /// stopped where a SIGTERM came after the last step.
   Result<> close();

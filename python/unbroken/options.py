@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import sys
 from numbers import Integral
 
@@ -13,11 +14,12 @@ from unbroken.errors import Misconfigured, comes_later
 
 #: keywords of later versions and the value that means "not used"
 LATER = {
-    "keep_best": None, "keep_every": None, "check": False, "busy": "skip", "max_wait": None,
+    "check": False, "busy": "skip", "max_wait": None,
     "arena": None, "max_bandwidth": None,
 }  # fmt: skip
 
 _MANY = 2**32
+_TAG = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def refuse_later(given: dict) -> None:
@@ -104,7 +106,7 @@ def checked_at(name: str, value) -> str:
     """A checkpoint, as text. Errors: Misconfigured."""
     if (_is_text(value) and value) or _is_count(value, 0):
         return str(value)
-    raise Misconfigured(f'{name}={value!r}: "newest", a step (1200) or a checkpoint ("1200.a3")')
+    raise Misconfigured(f'{name}={value!r}: "newest", a step (1200), a checkpoint ("1200.a3"), "best:METRIC" or "tag:NAME"')
 
 
 def checked_timeout(name: str, value) -> float | None:
@@ -141,7 +143,33 @@ def checked_duration(name: str, value) -> str | None:
     return value
 
 
-def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group,
+def checked_best(value) -> tuple[str, str] | None:
+    """(metric, mode), or None. Errors: Misconfigured."""
+    if value is None:
+        return None
+    is_pair = isinstance(value, (tuple, list)) and len(value) == 2
+    if not is_pair or not _is_text(value[0]) or not value[0] or value[1] not in ("min", "max"):
+        raise Misconfigured(f'keep_best={value!r}: a metric and which value is best, as keep_best=("val_loss", "min")')
+    return value[0], value[1]
+
+
+def checked_every(value) -> int:
+    """Steps, 0 for none. Errors: Misconfigured."""
+    if value is not None and not (_is_count(value, 1) and value < 2**63):
+        raise Misconfigured(f"keep_every={value!r}: a number of steps, such as keep_every=1000")
+    return int(value or 0)
+
+
+def checked_tag(value) -> list[str]:
+    """The name of a tag in a list, or nothing. Errors: Misconfigured."""
+    if value is None:
+        return []
+    if not isinstance(value, str) or not _TAG.fullmatch(value):
+        raise Misconfigured(f"tag={value!r}: 1 to 64 letters, digits, and any of . _ -")
+    return [value]
+
+
+def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group, keep_best=None, keep_every=None,
                     mtti=None, rpo=None, every_min=None, every_max=None) -> dict:  # fmt: skip
     """Options for the core. Errors: Misconfigured, naming the keyword."""
     if not _is_text(every) and not _is_count(every, -_MANY):
@@ -158,6 +186,8 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
     return {
         "every": str(every),
         "keep_last": int(keep_last),
+        "keep_best": checked_best(keep_best),
+        "keep_every": checked_every(keep_every),
         "resume": checked_at("resume", resume),
         "fresh": checked_bool("fresh", fresh),
         "takeover": checked_bool("takeover", takeover) | environment_flag("UNBROKEN_TAKEOVER"),

@@ -16,7 +16,7 @@ from unbroken._native import call
 from unbroken._state.attached import Attached, Loader
 from unbroken._state.permits.ways import Ways
 from unbroken.audit import Unattached
-from unbroken.errors import Bug, Interrupted, Misconfigured, StateMismatch, comes_later, naming, say
+from unbroken.errors import Bug, Interrupted, Misconfigured, StateMismatch, naming, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
 from unbroken.origin import Origin
@@ -33,8 +33,10 @@ _open: weakref.WeakSet = weakref.WeakSet()
 class Run:
     """A run in the directory `path`.
 
-    `every`: completed steps (int), a duration ("10min"), or "auto". `keep_last`: checkpoints kept. `resume`:
-    "newest", 1200, "1200.a3". `fresh=True` permits a start from nothing where nothing valid is left.
+    `every`: completed steps (int), a duration ("10min"), or "auto". `keep_last`: checkpoints kept. Kept besides, and
+    saved whatever `every` says: with `keep_best=("val_loss", "min")` (or "max") the best by a logged metric, with
+    `keep_every=N` those of every N-th step. `resume`: "newest", 1200, "1200.a3", "best:val_loss", "tag:NAME".
+    `fresh=True` permits a start from nothing where nothing valid is left.
     `takeover=True` takes the run from an owner that is alive. `on_save_error`: "warn" or "raise" for saves in the
     background. `group`: files are readable and writable by this group.
 
@@ -49,12 +51,12 @@ class Run:
     Threads: everything from the thread that trains.
     """
 
-    def __init__(self, path, *, every="auto", keep_last=3, resume="newest", fresh=False, takeover=False,
+    def __init__(self, path, *, every="auto", keep_last=3, keep_best=None, keep_every=None, resume="newest", fresh=False, takeover=False,
                  on_save_error="warn", group=None, mtti=None, rpo=None, every_min=None, every_max=None,
                  missing=None, unread=None, rename=None, cast=None, only=None, init_from=None, **later):  # fmt: skip
         options.refuse_later(later)
         settings = options.session_options(
-            every=every, keep_last=keep_last, resume=resume, fresh=fresh, takeover=takeover,
+            every=every, keep_last=keep_last, keep_best=keep_best, keep_every=keep_every, resume=resume, fresh=fresh, takeover=takeover,
             on_save_error=on_save_error, group=group, mtti=mtti, rpo=rpo, every_min=every_min, every_max=every_max,
         )  # fmt: skip
         ways = Ways(missing, unread, rename, cast, only)
@@ -68,6 +70,7 @@ class Run:
         self._metrics = Metrics()
         self._noted: dict = {}  # the metrics of the last completed step
         self._late = None  # (step, metrics) that were not handed over yet: some are still on a device
+        self._best = None if keep_best is None else keep_best[0]
         self._raises = on_save_error == "raise"
         self._watch = OptimizerWatch()
         self._stop = StopSignal()
@@ -333,6 +336,8 @@ class Run:
             return "explicit"
         if is_first:
             return "first"
+        if self._best in self._noted and self._ask(self._session.is_best, read({self._best: self._noted[self._best]})):
+            return "best"
         return "due" if self._ask(self._session.is_due, self._step) else None
 
     def _ask(self, function, *arguments):
@@ -372,21 +377,21 @@ class Run:
     def save(self, *, tag=None, wait: bool = True) -> Saving:
         """Saves the state. In a `steps` body at the boundary that ends it, else at once.
 
+        A `tag` (letters, digits, `.`, `_`, `-`) keeps the checkpoint until `unbroken unkeep`; several may have the same.
         With `wait` the boundary (or this call) returns when the checkpoint is durable. Errors: Misconfigured
         where no completed or restored step names the state; with `wait`, those of the save.
         """
         self._check_usable("save")
-        if tag is not None:
-            raise comes_later("tag")
+        tags = options.checked_tag(tag)
         options.checked_bool("wait", wait)
         if self._in_body or self._micro:
-            return self._saver.ask(wait)
+            return self._saver.ask(wait, tags)
         if self._is_broken:
             raise Misconfigured("save: the last body did not complete, so its state has no step")
         if not self._has_label:
             raise Misconfigured("save: no step was completed or restored yet")
         with naming(self.path):
-            saving = self._saver.now(self._step, read(self._noted), wait)
+            saving = self._saver.now(self._step, read(self._noted), wait, tags)
         self._say_messages()
         return saving
 

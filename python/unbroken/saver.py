@@ -9,6 +9,7 @@ from unbroken.errors import Bug, Error, Misconfigured, say
 from unbroken._state.names import canonical
 from unbroken.saving import Saving
 
+_TAGS_MAX = 8
 _KEY_MAX = 60  # letters of a key of the provenance, so that any name fits it
 
 
@@ -18,6 +19,7 @@ class Saver:
     def __init__(self, session, attached: Attached, raises: bool):
         self._session, self._attached, self._raises = session, attached, raises
         self._deferred: list[tuple[Saving, bool]] = []  # asked for within a body, and whether to wait
+        self._tags: list[str] = []  # of these
         self._is_finite = True
         self.last: Saving | None = None
 
@@ -31,17 +33,21 @@ class Saver:
         self._attached.generators.hand_over()
         return self._attached.capture()
 
-    def ask(self, wait: bool) -> Saving:
-        """A save at the next boundary."""
+    def ask(self, wait: bool, tags: list[str]) -> Saving:
+        """A save at the next boundary. Errors: Misconfigured (too many tags)."""
+        several = list(dict.fromkeys(self._tags + tags))
+        if len(several) > _TAGS_MAX:
+            raise Misconfigured(f"save: a step can be saved under {_TAGS_MAX} tags")
+        self._tags = several
         saving = Saving(is_deferred=True)
         self._deferred.append((saving, wait))
         return saving
 
-    def now(self, step: int, metrics, wait: bool) -> Saving:
+    def now(self, step: int, metrics, wait: bool, tags: list[str]) -> Saving:
         """A save of the state after `step` completed steps, at once. Errors: with `wait`, those of the save."""
         saving = self.last = Saving()
         try:
-            self._take(saving, step, metrics, None)
+            self._take(saving, step, metrics, None, tags)
         except BaseException as error:
             saving.fail(error)
             raise
@@ -56,11 +62,11 @@ class Saver:
         the background are to be raised; else a failure is said. Misconfigured (what cannot be kept) always; a Bug
         of ours never but in the last save, whoever waits.
         """
-        deferred, self._deferred = self._deferred, []
+        (deferred, tags), self._deferred, self._tags = (self._deferred, self._tags), [], []
         waits = kind == "last" or (kind != "emergency" and any(wait for _, wait in deferred))
         saving = self.last = deferred[0][0] if deferred else Saving()
         try:
-            self._take(saving, step, metrics, capture)
+            self._take(saving, step, metrics, capture, tags)
             if waits:
                 saving.wait("durable")
         except BaseException as error:
@@ -74,7 +80,7 @@ class Saver:
             for other, _ in deferred[1:]:
                 other.follow(saving)
 
-    def _take(self, saving, step, metrics, capture) -> None:
+    def _take(self, saving, step, metrics, capture, tags) -> None:
         self._session.begin_save()
         capture = capture or self.capture()
         is_finite = self._note_health()
@@ -83,7 +89,7 @@ class Saver:
             said = getattr(type(value), "_unbroken_provenance", None)
             if said is not None:
                 call(self._session.describe, f"data.{name}"[:_KEY_MAX], said(value))
-        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, is_finite))
+        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, is_finite, tags))
 
     def _note_health(self) -> bool:
         is_finite = self._attached.is_finite()
@@ -108,6 +114,6 @@ class Saver:
 
     def give_up(self) -> None:
         """The body that asked for saves will not complete."""
-        deferred, self._deferred = self._deferred, []
+        deferred, self._deferred, self._tags = self._deferred, [], []
         for saving, _ in deferred:
             saving.fail(Misconfigured("the body that asked for this save did not complete"))

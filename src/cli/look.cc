@@ -48,6 +48,10 @@ Result<const Checkpoint*> choose_any(const History& history, const std::string& 
   auto chosen = choose(history, wanted);
   if (!chosen.is(Code::corrupt)) return chosen;
   if (wanted.kind == At::Kind::save) return history.find(wanted.save);
+  const Checkpoint* tagged = nullptr;
+  for (const Checkpoint& c : history.checkpoints())
+    if (wanted.kind == At::Kind::tag && !c.is_intended && c.tags.contains(wanted.name)) tagged = &c;
+  if (tagged != nullptr) return tagged;
   for (const Checkpoint* c : history.lineage())
     if (c->commit.save.step == wanted.step) return c;
   for (const Checkpoint& c : history.checkpoints())

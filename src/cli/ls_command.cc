@@ -46,7 +46,7 @@ Json entry(const Standing& standing, std::string_view survives) {
           {"kept_by", standing.kept_by},
           {"metrics", metrics_of(c)},
           {"lineage", standing.is_on_lineage},
-          {"tags", Json::array()},
+          {"tags", c.tags},
           {"health", c.commit.health}};
 }
 

@@ -1,4 +1,5 @@
-// The program `unbroken`: every command looks at a run, drills one, or plans one; none of them trains.
+// The program `unbroken`: every command looks at a run, keeps or removes a checkpoint, drills, or plans; none
+// of them trains.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,12 +24,15 @@ struct Command {
 
 int generate_command(int argc, char** argv);
 
-constexpr std::array<Command, 13> kCommands{{
+constexpr std::array<Command, 16> kCommands{{
     {"ls", "the checkpoints of a run, newest first", unbroken::ls_command},
     {"show", "what a checkpoint holds: tensors, state, provenance", unbroken::show_command},
     {"verify", "read everything back and name what is damaged", unbroken::verify_command},
     {"diff", "what two checkpoints do not have alike", unbroken::diff_command},
     {"doctor", "what is damaged, why the last life ended, what to do next", unbroken::doctor_command},
+    {"keep", "keep a checkpoint under a tag", unbroken::keep_command},
+    {"unkeep", "leave it to retention again", unbroken::unkeep_command},
+    {"rm", "remove a checkpoint", unbroken::rm_command},
     {"export", "tensors of a checkpoint as one safetensors file", unbroken::export_command},
     {"import", "a foreign checkpoint as a run", unbroken::import_command},
     {"drill", "kill a training on purpose: it must continue bit for bit", unbroken::drill_command},
@@ -39,8 +43,7 @@ constexpr std::array<Command, 13> kCommands{{
     {"version", "version, format and commit", unbroken::version_command},
 }};
 
-constexpr std::array<std::string_view, 10> kLater{"rm",     "keep", "unkeep", "trace", "run",
-                                                  "repair", "copy", "halt",   "top",   "serve"};
+constexpr std::array<std::string_view, 7> kLater{"trace", "run", "repair", "copy", "halt", "top", "serve"};
 
 /// The options of every command, each asked for by running it without its body.
 std::vector<unbroken::DescribedCommand> describe_all() {

@@ -51,8 +51,8 @@ struct Collect::Impl {
     over
   };
 
-  Impl(History h, std::optional<OpenRef> m, std::int64_t at, std::function<Nonce()> d)
-      : history(std::move(h)), mine(m), at_unix_ms(at), draw(std::move(d)) {}
+  Impl(History h, std::optional<OpenRef> m, std::int64_t at, std::function<Nonce()> d, Choose c)
+      : history(std::move(h)), mine(m), at_unix_ms(at), draw(std::move(d)), choose(std::move(c)) {}
 
   std::vector<Action> fail(Error why) {
     error = std::move(why);
@@ -69,7 +69,7 @@ struct Collect::Impl {
     return start_append(State::intending, [this](const History& prefix) -> Result<Decision> {
       if (mine && !prefix.is_newest(mine->slot, mine->sha256))
         return Error(Code::fenced, "a newer attempt owns this run");
-      const auto victim = next_victim(prefix);
+      UNBROKEN_TRY(const std::optional<SaveId> victim, choose(prefix));
       if (!victim) return Decision(Stand{});
       return Decision(Fact(Intent{*victim}));
     });
@@ -151,6 +151,7 @@ struct Collect::Impl {
   std::optional<OpenRef> mine;
   std::int64_t at_unix_ms;
   std::function<Nonce()> draw;
+  Choose choose;
   State state = State::intending;
   SubAppend append;
   std::vector<SaveId> folders;    // still to do, taken from the back
@@ -160,8 +161,9 @@ struct Collect::Impl {
 };
 
 Collect::Collect(History history, std::optional<OpenRef> mine, std::int64_t at_unix_ms,
-                 std::function<Nonce()> draw)
-    : impl_(std::make_unique<Impl>(std::move(history), mine, at_unix_ms, std::move(draw))) {}
+                 std::function<Nonce()> draw, Choose choose)
+    : impl_(
+          std::make_unique<Impl>(std::move(history), mine, at_unix_ms, std::move(draw), std::move(choose))) {}
 Collect::~Collect() = default;
 
 std::vector<Action> Collect::start() {

@@ -163,8 +163,10 @@ struct CommitSave::Impl {
                   .manifest_bytes = sealed.text.size(),
                   .state_bytes = content.state_bytes,
                   .metrics = content.metrics,
-                  .health = content.health};
-    static_cast<void>(keep_metrics_that_fit(commit));
+                  .health = content.health,
+                  .tags = content.tags};
+    const auto& best = history.policy().best;
+    static_cast<void>(keep_metrics_that_fit(commit, best ? best->metric : std::string()));
     state = State::appending;
     return append.start(std::move(history), ticket.append_nonce, ticket.at_unix_ms,
                         commit_decision(ticket.open, std::move(commit), fate));

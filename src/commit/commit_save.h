@@ -31,6 +31,7 @@ struct SaveContent {
   std::map<std::string, std::string> provenance;
   std::map<std::string, double> metrics;  ///< those that fit the manifest and the COMMIT record are kept
   std::string health = std::string(kHealthOk);
+  std::vector<std::string> tags = {};
 };
 
 /// Who saves, and under which names.

@@ -117,7 +117,8 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
                       .state_bytes = snapshot.state_bytes,
                       .provenance = std::move(facts.provenance),
                       .metrics = std::move(facts.metrics),
-                      .health = std::string(facts.is_finite ? kHealthOk : kHealthNonFinite)};
+                      .health = std::string(facts.is_finite ? kHealthOk : kHealthNonFinite),
+                      .tags = std::move(facts.tags)};
   CommitSave machine(ticket, std::move(content), history_);
   auto committed = [&]() -> Result<CommitSave::Committed> {
     try {
@@ -220,6 +221,35 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
   const Checkpoint* newest = history_.newest();
   status_->set_newest(newest == nullptr ? std::nullopt : std::optional(newest->commit.save));
   saving->fail(Error(Code::corrupt, fmt::format("{}: {}", worst.object, worst.what)));
+}
+
+std::shared_ptr<Saving> Background::tag(const std::shared_ptr<Saving>& earlier,
+                                        std::vector<std::string> tags) {
+  auto saving = std::make_shared<Saving>(earlier->id(), seams_.executor);
+  saving->reach(Saving::Stage::staged);
+  // The strand commits what was asked for before this.
+  post_for(saving, Lane::strand, [earlier, saving, tags = std::move(tags)](Background& me) {
+    me.tag_on_strand(*earlier, *saving, tags);
+    if (saving->error()) return;
+    earlier->on_change([saving, from = earlier.get()] {
+      if (from->has_reached(Saving::Stage::verified)) return saving->reach(Saving::Stage::verified);
+      if (auto error = from->error()) saving->fail(std::move(*error));
+    });
+  });
+  return saving;
+}
+
+void Background::tag_on_strand(const Saving& earlier, Saving& saving, const std::vector<std::string>& tags) {
+  if (auto fence = status_->fence()) return saving.fail(std::move(*fence));
+  if (!earlier.has_reached(Saving::Stage::durable))
+    return saving.fail(earlier.error().value_or(Error(Code::stopped, "it was not saved")));
+  for (const std::string& tag : tags) {
+    auto added = append(tag_decision({earlier.id(), tag}));
+    if (added.ok()) continue;
+    note_fence(added.error());
+    return saving.fail(std::move(added).error());
+  }
+  saving.reach(Saving::Stage::durable);
 }
 
 void Background::collect() {

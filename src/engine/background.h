@@ -22,6 +22,7 @@ namespace unbroken {
 struct SaveFacts {
   std::map<std::string, double> metrics;
   bool is_finite = true;
+  std::vector<std::string> tags = {};
   std::map<std::string, std::string> provenance;
   double exposed_s = 0;  ///< what the trainer waited for it
 };
@@ -33,6 +34,8 @@ class Background : public std::enable_shared_from_this<Background> {
 
   /// Takes a sealed snapshot over. Bounded by the arena: one per slot.
   void commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveFacts facts);
+  /// Adds names to a save of this attempt. What comes back is durable when they are.
+  std::shared_ptr<Saving> tag(const std::shared_ptr<Saving>& earlier, std::vector<std::string> tags);
   /// The save of this step that is committed, or on its way; null where there is none.
   std::shared_ptr<Saving> saving_of(std::uint64_t step) const;
   /// The name that a new save of this step gets.
@@ -71,6 +74,7 @@ class Background : public std::enable_shared_from_this<Background> {
   void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began);
   void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began,
                     Result<ReadSave::Found> found);
+  void tag_on_strand(const Saving& earlier, Saving& saving, const std::vector<std::string>& tags);
   void collect();
   void flush_metrics();
   void flush_account();

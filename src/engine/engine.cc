@@ -1,10 +1,12 @@
 #include "engine/engine.h"
 
 #include <bit>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/json.h"
 #include "base/point.h"
+#include "journal/retention.h"
 #include "snapshot/snapshot.h"
 
 namespace unbroken {
@@ -12,6 +14,13 @@ namespace unbroken {
 namespace {
 
 constexpr unsigned kArenaSlots = 2;  // one being filled while one is written
+
+std::optional<double> last_of(const Metrics& metrics, std::string_view name) {
+  std::optional<double> out;
+  for (const auto& [key, value] : metrics)
+    if (key == name) out = value;
+  return out;
+}
 
 Error closed() {
   return Error(Code::bad_argument, "this run is closed: open it again to go on");
@@ -23,7 +32,9 @@ Engine::Engine(const Seams& seams, EngineOptions options)
     : seams_(seams),
       options_(std::move(options)),
       status_(std::make_shared<Status>()),
-      arena_(Arena::make(kArenaSlots)) {}
+      arena_(Arena::make(kArenaSlots)) {
+  options_.pace.cadence.keep_every = options_.open.policy.keep_every;
+}
 
 Engine::~Engine() {
   if (!background_) return;
@@ -37,6 +48,8 @@ Result<> Engine::restore(Loader& loader, const Deadline& by) {
   const Instant began = seams_.clock.now();
   UNBROKEN_TRY(Opened opened, open_run(seams_, options_.open, loader, by));
   UNBROKEN_TRY(pace_, Pace::begin(options_.pace, seams_, opened, began, by));
+  if (const auto& rule = options_.open.policy.best)
+    if (const Checkpoint* c = best(opened.history, *rule)) best_ = c->commit.metrics.at(rule->metric);
   background_ = Background::start(seams_, std::move(opened), status_);
   if (auto line = pace_->take_line()) status_->tell(std::move(*line));
   return Done{};
@@ -85,13 +98,35 @@ bool Engine::is_due(std::uint64_t step) {
   return verdict == Pace::Verdict::yes;
 }
 
+std::optional<double> Engine::best_so_far() {
+  using Stage = Saving::Stage;
+  std::erase_if(best_saves_, [&](const BestSave& save) {
+    const bool is_whole = save.saving->has_reached(Stage::verified);
+    if (is_whole) best_ = save.value;
+    const auto error = save.saving->error();
+    return is_whole ||
+           (error && (!save.saving->has_reached(Stage::durable) || error->code() == Code::corrupt));
+  });
+  return best_saves_.empty() ? best_ : best_saves_.back().value;
+}
+
+bool Engine::is_best(const Metrics& metrics) {
+  const auto& rule = options_.open.policy.best;
+  if (!rule) return false;
+  const auto value = last_of(metrics, rule->metric);
+  if (!value || !std::isfinite(*value)) return false;
+  const std::optional<double> best = best_so_far();
+  return !best || rule->is_better(*value, *best);
+}
+
 Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView& state, const SaveWish& wish,
                                              const Deadline& by) {
   UNBROKEN_CHECK(is_open());
   const std::optional<Instant> stalled_since = std::exchange(stalled_since_, std::nullopt);
   if (is_closed_) return closed();
   if (auto fence = status_->fence()) return std::move(*fence);
-  if (auto earlier = background_->saving_of(step)) return earlier;
+  if (auto earlier = background_->saving_of(step))
+    return wish.tags.empty() ? earlier : background_->tag(earlier, wish.tags);
   const Instant began = stalled_since.value_or(seams_.clock.now());
   UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
   UNBROKEN_POINT("save.before_snapshot");
@@ -112,11 +147,14 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView
   UNBROKEN_POINT("save.after_snapshot");
   const auto saving = std::make_shared<Saving>(background_->next_id(step), seams_.executor);
   saving->reach(Saving::Stage::staged);
+  if (wish.is_finite && is_best(wish.metrics))
+    best_saves_.push_back({saving, *last_of(wish.metrics, options_.open.policy.best->metric)});
   const Instant now = seams_.clock.now();
   pace_->on_save(now);
   background_->commit(saving, std::move(snapshot),
                       {.metrics = {wish.metrics.begin(), wish.metrics.end()},
                        .is_finite = wish.is_finite,
+                       .tags = wish.tags,
                        .provenance = options_.provenance,
                        .exposed_s = seconds_of(now - began)});
   return saving;

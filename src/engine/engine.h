@@ -34,6 +34,7 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 struct SaveWish {
   Metrics metrics = {};   ///< of the boundary that it stands at
   bool is_finite = true;  ///< no parameter holds a value that is not finite
+  std::vector<std::string> tags = {};
 };
 /// State that is not a tensor: name and canonical JSON.
 using TapValues = std::vector<std::pair<std::string, std::string>>;
@@ -68,11 +69,15 @@ class Engine {
   /// Should the state after `step` be saved? One that falls due by a given schedule while another is in
   /// flight is skipped and counted.
   bool is_due(std::uint64_t step);
+  /// Is the metric of keep_best among these, finite, and better than that of every checkpoint of the run and
+  /// every save on its way? The state at hand is to be saved then, whatever else is in flight.
+  bool is_best(const Metrics& metrics);
   /// The loop waits from here on, for a save that follows: what the caller gathers for it is part of its
   /// cost.
   void begin_save() { stalled_since_ = seams_.clock.now(); }
   /// Takes a snapshot (the live state may change once this returns) and hands it to the background. A step
-  /// that this attempt saved already gives that save again. Waits where every snapshot slot is in use.
+  /// that this attempt saved already gives that save again; new tags of it are added, and the save that
+  /// comes back is durable when they are. Waits where every snapshot slot is in use.
   /// Errors: fenced, bad_argument (closed; a view that cannot be read), unavailable (no memory), late,
   /// stopped.
   Result<std::shared_ptr<Saving>> save(std::uint64_t step, const StateView& state, const SaveWish& wish,
@@ -102,6 +107,14 @@ class Engine {
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Background> background_;
   void follow_costs(Instant now);
+  std::optional<double> best_so_far();
+
+  struct BestSave {
+    std::shared_ptr<Saving> saving;
+    double value;
+  };
+  std::optional<double> best_;        ///< of what was read back
+  std::vector<BestSave> best_saves_;  ///< on their way, each better than the one before
 
   std::optional<Pace> pace_;  ///< from restore() on
   std::optional<Instant> stalled_since_;

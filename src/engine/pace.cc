@@ -82,6 +82,7 @@ void Pace::on_step(std::uint64_t step, Instant now) {
 Pace::Verdict Pace::decide(std::uint64_t step, Instant now, bool is_saving) {
   if (is_automatic())
     return cadence_.should_save(step, seconds(now), is_saving ? 1 : 0) ? Verdict::yes : Verdict::no;
+  if (keep_every_ > 0 && step % keep_every_ == 0) return Verdict::yes;
   if (!schedule_.is_due(step, seconds(now))) return Verdict::no;
   if (!is_saving) return Verdict::yes;
   schedule_.on_save(seconds(now));

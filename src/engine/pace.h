@@ -47,11 +47,15 @@ class Pace {
 
  private:
   Pace(const PaceOptions& options, Cadence cadence)
-      : schedule_(options.schedule), cadence_(std::move(cadence)), is_line_due_(is_automatic()) {}
+      : schedule_(options.schedule),
+        keep_every_(options.cadence.keep_every),
+        cadence_(std::move(cadence)),
+        is_line_due_(is_automatic()) {}
   bool is_automatic() const { return schedule_.kind() == Schedule::Kind::automatic; }
   void on_first_step(Instant now);
 
   Schedule schedule_;
+  std::uint64_t keep_every_ = 0;  ///< steps that are saved whatever is in flight
   Cadence cadence_;
   Account account_;
   Instant began_, written_;

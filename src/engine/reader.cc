@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/driver.h"
-#include "engine/first_life.h"
+#include "engine/start/first_life.h"
 
 namespace unbroken {
 

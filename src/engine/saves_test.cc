@@ -333,25 +333,6 @@ TEST(ReadBack, OfWhatRetentionTookMeanwhileIsNoDamage) {
   }
 }
 
-TEST(Retention, DoesNotCountWhatIsNotFinite) {
-  EngineOptions options = test_options();
-  options.open.policy = {.keep_last = 2, .verified_min = 2};
-  TestRun run;
-  run.live(
-      [&](TestLife& me) {
-        ASSERT_TRUE(me.restore().ok());
-        for (std::uint64_t step = 1; step <= 6; ++step)
-          ASSERT_TRUE(me.save_fully(step, {.is_finite = step < 4}).ok());
-        ASSERT_TRUE(me.close().ok());
-      },
-      options);
-  const History history = run.journal();
-  EXPECT_EQ(history.find(SaveId{3, 1, 0})->commit.health, "ok");
-  EXPECT_EQ(history.find(SaveId{4, 1, 0})->commit.health, "non-finite");
-  EXPECT_TRUE(history.find(SaveId{1, 1, 0})->is_intended);
-  EXPECT_FALSE(history.find(SaveId{2, 1, 0})->is_intended) << "the later ones are worth nothing";
-}
-
 TEST(Retention, KeepsTheLastAndGivesTheRestBack) {
   EngineOptions options = test_options();
   options.open.policy = {.keep_last = 2, .verified_min = 2};

@@ -12,10 +12,12 @@ namespace {
 
 /// As many as the facts that have a body of our own; Reserved is the last alternative and has none.
 constexpr std::size_t kTypes = std::variant_size_v<Fact> - 1;
-constexpr std::array<std::string_view, kTypes> kNames{"GENESIS",    "OPEN",     "COMMIT", "ABORT",
-                                                      "INTENT",     "DELETED",  "PIN",    "UNPIN",
-                                                      "QUARANTINE", "VERIFIED", "POLICY", "VOID"};
+constexpr std::array<std::string_view, kTypes> kNames{"GENESIS", "OPEN", "COMMIT", "ABORT",      "INTENT",
+                                                      "DELETED", "PIN",  "UNPIN",  "QUARANTINE", "VERIFIED",
+                                                      "POLICY",  "VOID", "TAG",    "UNTAG"};
 static_assert(std::is_same_v<std::variant_alternative_t<kTypes, Fact>, Reserved>);
+
+constexpr std::string_view kMin = "min", kMax = "max";  // of a best
 
 // Text for people never makes a record unwritable: what is not UTF-8 is replaced, and what is too long as
 // JSON (an escape counts up to six) is cut between two characters.
@@ -54,6 +56,15 @@ class Writer {
     out_[key] = Json::array();
     for (const SaveId& save : value) out_[key].push_back(to_json(save));
   }
+  void number_above_0(const char* key, std::uint64_t value) {
+    if (value > 0) out_[key] = value;
+  }
+  void words_if_any(const char* key, const std::vector<std::string>& value) {
+    if (!value.empty()) out_[key] = value;
+  }
+  void best(const char* key, const std::optional<BestRule>& value) {
+    if (value) out_[key] = {{"metric", value->metric}, {"mode", value->is_least ? kMin : kMax}};
+  }
   void numbers(const char* key, const std::map<std::string, double>& value) {
     out_[key] = Json::object();
     for (const auto& [name, number] : value) out_[key][name] = json_number(number);
@@ -81,6 +92,20 @@ class Reader {
       if (!word.is_string()) return f_.fail(fmt::format("\"{}\" is not a list of texts", key));
       value.push_back(word.get<std::string>());
     }
+  }
+  void number_above_0(const char* key, std::uint64_t& value) {
+    if (f_.has(key)) value = f_.u64(key);
+  }
+  void words_if_any(const char* key, std::vector<std::string>& value) {
+    if (f_.has(key)) words(key, value);
+  }
+  void best(const char* key, std::optional<BestRule>& value) {
+    if (!f_.has(key)) return;
+    Fields in(f_.object(key), key);
+    const std::string metric = in.text("metric", kNameBytes), mode = in.text("mode", kWordBytes);
+    if (const auto end = in.end(); !end.ok()) return f_.fail(end.error().what());
+    if (metric.empty() || (mode != kMin && mode != kMax)) return f_.fail("no metric, or neither min nor max");
+    value = BestRule{metric, mode == kMin};
   }
   void for_people(const char* key, std::string& value, std::size_t bytes_max) {
     value = f_.text(key, bytes_max);
@@ -148,6 +173,7 @@ void members(Io& io, Commit& c) {
   io.numbers("metrics", c.metrics);
   io.word("health", c.health);
   io.word("tier", c.tier);
+  io.words_if_any("tags", c.tags);
 }
 template <class Io>
 void members(Io& io, Abort& a) {
@@ -192,6 +218,18 @@ template <class Io>
 void members(Io& io, Policy& p) {
   io.number("keep_last", p.keep_last);
   io.number("verified_min", p.verified_min);
+  io.number_above_0("keep_every", p.keep_every);
+  io.best("best", p.best);
+}
+template <class Io>
+void members(Io& io, Tag& t) {
+  io.save("save", t.save);
+  io.word("tag", t.tag);
+}
+template <class Io>
+void members(Io& io, Untag& u) {
+  io.save("save", u.save);
+  io.word("tag", u.tag);
 }
 template <class Io>
 void members(Io& io, Void& v) {
@@ -217,6 +255,22 @@ Result<> check(const Open& o) {
 }
 Result<> check(const Policy& p) {
   if (p.keep_last == 0 || p.verified_min == 0) return Error(Code::corrupt, "POLICY counts from 1");
+  return Done{};
+}
+
+Result<> check_tag(const std::string& tag) {
+  if (is_tag_name(tag)) return Done{};
+  return Error(Code::corrupt, fmt::format("\"{}\" is no name of a tag", tag));
+}
+Result<> check(const Tag& t) {
+  return check_tag(t.tag);
+}
+Result<> check(const Untag& u) {
+  return check_tag(u.tag);
+}
+Result<> check(const Commit& c) {
+  if (c.tags.size() > kTagsMax) return Error(Code::corrupt, fmt::format("COMMIT: at most {} tags", kTagsMax));
+  for (const std::string& tag : c.tags) UNBROKEN_DO(check_tag(tag));
   return Done{};
 }
 

@@ -77,6 +77,7 @@ struct History::Check {
   Result<> operator()(const Intent& intent) const {
     UNBROKEN_DO(committed(intent.save));
     if (!prefix.find(intent.save)->pins.empty()) return no(fmt::format("{} is pinned", intent.save.name()));
+    if (!prefix.find(intent.save)->tags.empty()) return no(fmt::format("{} is tagged", intent.save.name()));
     if (prefix.protected_resume() == intent.save && !UNBROKEN_MUTANT("resume_unprotected"))
       return no(fmt::format("{} is what the newest attempt resumes from", intent.save.name()));
     return Done{};
@@ -90,6 +91,8 @@ struct History::Check {
   }
   Result<> operator()(const Pin& pin) const { return not_condemned(pin.save); }
   Result<> operator()(const Unpin& unpin) const { return committed(unpin.save); }
+  Result<> operator()(const Tag& tag) const { return not_condemned(tag.save); }
+  Result<> operator()(const Untag& untag) const { return committed(untag.save); }
   Result<> operator()(const Quarantine& quarantine) const { return not_condemned(quarantine.save); }
   Result<> operator()(const Verified& verified) const { return not_condemned(verified.save); }
   Result<> operator()(const Policy&) const { return Done{}; }
@@ -128,7 +131,8 @@ struct History::Fold {
   }
   void operator()(const Commit& commit) const {
     prefix.index_[commit.save] = prefix.checkpoints_.size();
-    prefix.checkpoints_.push_back({commit, record.slot, record.at_unix_ms, false, false, {}, {}, {}});
+    prefix.checkpoints_.push_back({commit, record.slot, record.at_unix_ms, false, false, {}, {}, {}, {}});
+    prefix.checkpoints_.back().tags = {commit.tags.begin(), commit.tags.end()};
     prefix.last_commit_[commit.save.attempt] = commit.save;
     settle(commit.save);
   }
@@ -146,6 +150,8 @@ struct History::Fold {
     if (UNBROKEN_MUTANT("unnamed_pins")) c.pins.clear();
     c.pins.erase(unpin.pin);
   }
+  void operator()(const Tag& tag) const { prefix.find_mutable(tag.save)->tags.insert(tag.tag); }
+  void operator()(const Untag& untag) const { prefix.find_mutable(untag.save)->tags.erase(untag.tag); }
   void operator()(const Quarantine& quarantine) const {
     Checkpoint& c = *prefix.find_mutable(quarantine.save);
     c.quarantine = quarantine;

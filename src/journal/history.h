@@ -28,6 +28,7 @@ struct Checkpoint {
   std::set<std::string> verified;  ///< tiers where it was read back whole
   std::optional<Quarantine> quarantine;
   std::set<Nonce> pins;
+  std::set<std::string> tags;
   bool is_quarantined() const { return quarantine.has_value(); }
   /// May be loaded: committed, whole as far as known, not condemned.
   bool is_good() const { return !is_intended && !is_quarantined(); }

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "journal/facts.h"
 
 namespace unbroken {
@@ -72,17 +75,31 @@ Result<DecodedRecord> decode_record(std::string_view bytes) {
   return out;
 }
 
-std::size_t keep_metrics_that_fit(Commit& commit) {
-  std::size_t bytes = 2, dropped = 0;
-  for (auto it = commit.metrics.begin(); it != commit.metrics.end();) {
-    const Json entry = {{it->first, json_number(it->second)}};
+std::size_t keep_metrics_that_fit(Commit& commit, const std::string& first) {
+  std::map<std::string, double> kept;
+  std::size_t bytes = 2;
+  for (const std::string& tag : commit.tags) bytes += tag.size() + 4;
+  const auto keep = [&](const std::string& name, double value) {
+    if (kept.contains(name)) return;
+    const Json entry = {{name, json_number(value)}};
     const auto text = canonical_json(entry);
-    const bool is_kept = text.ok() && bytes + text.value().size() <= kMetricsBytes;
-    if (is_kept) bytes += text.value().size();
-    dropped += is_kept ? 0 : 1;
-    it = is_kept ? std::next(it) : commit.metrics.erase(it);
-  }
+    if (!text.ok() || bytes + text.value().size() > kMetricsBytes) return;
+    bytes += text.value().size();
+    kept.emplace(name, value);
+  };
+  if (const auto it = commit.metrics.find(first); it != commit.metrics.end()) keep(it->first, it->second);
+  for (const auto& [name, value] : commit.metrics) keep(name, value);
+  const std::size_t dropped = commit.metrics.size() - kept.size();
+  commit.metrics = std::move(kept);
   return dropped;
+}
+
+bool is_tag_name(std::string_view name) {
+  const auto is_fit = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= kWordBytes && std::all_of(name.begin(), name.end(), is_fit);
 }
 
 }  // namespace unbroken

@@ -59,7 +59,8 @@ struct Commit {
   std::uint64_t state_bytes = 0;          ///< of all shards
   std::map<std::string, double> metrics;  ///< see keep_metrics_that_fit
   std::string health = std::string(kHealthOk);
-  std::string tier = "run";  ///< the tier that holds the bytes
+  std::string tier = "run";            ///< the tier that holds the bytes
+  std::vector<std::string> tags = {};  ///< names that keep it; TAG adds to them, UNTAG takes away
 };
 struct Abort {
   SaveId save;
@@ -92,10 +93,29 @@ struct Verified {
   std::string tier = "run";
   std::string host = {};
 };
+/// Which checkpoint is the best one.
+struct BestRule {
+  std::string metric;
+  bool is_least = true;  ///< less is better
+  bool is_better(double a, double b) const { return is_least ? a < b : a > b; }
+  friend bool operator==(const BestRule&, const BestRule&) = default;
+};
 /// Retention that was asked for: kept in the journal so that every program applies the same. Both count from
 /// 1.
 struct Policy {
   std::uint32_t keep_last = 3, verified_min = 2;
+  std::uint64_t keep_every = 0;       ///< steps that are multiples of it are kept; 0: none
+  std::optional<BestRule> best = {};  ///< the best by this metric is kept
+  friend bool operator==(const Policy&, const Policy&) = default;
+};
+/// A name that keeps a checkpoint. Several checkpoints may have the same.
+struct Tag {
+  SaveId save;
+  std::string tag;
+};
+struct Untag {
+  SaveId save;
+  std::string tag;
 };
 /// Slot `slot` holds junk with this digest: skip it.
 struct Void {
@@ -110,7 +130,7 @@ struct Reserved {
 };
 
 using Fact = std::variant<Genesis, Open, Commit, Abort, Intent, Deleted, Pin, Unpin, Quarantine, Verified,
-                          Policy, Void, Reserved>;
+                          Policy, Void, Tag, Untag, Reserved>;
 
 struct Record {
   std::uint64_t slot = 0;
@@ -144,8 +164,13 @@ struct DecodedRecord {
 /// or feature).
 Result<DecodedRecord> decode_record(std::string_view bytes);
 
-/// A COMMIT has room for some metrics only: drops those that do not fit, the first of the alphabet stay, and
-/// says how many it dropped.
-std::size_t keep_metrics_that_fit(Commit& commit);
+/// A COMMIT has room for some metrics only: drops those that do not fit, and says how many. `first` stays,
+/// and then the first of the alphabet.
+std::size_t keep_metrics_that_fit(Commit& commit, const std::string& first = {});
+
+/// 1 to 64 of letters, digits, `.`, `_`, `-`.
+bool is_tag_name(std::string_view name);
+/// Of one COMMIT.
+inline constexpr std::size_t kTagsMax = 8;
 
 }  // namespace unbroken

@@ -26,6 +26,7 @@ Commit full_commit() {
                {"down", -HUGE_VAL},  {"not", std::nan("")},
                {"na\"me\n\u00e9", 1}};
   c.health = "non-finite";
+  c.tags = {"a", "Z_9.-"};
   return c;
 }
 
@@ -57,6 +58,9 @@ std::vector<Fact> one_of_each() {
           q,
           Verified{save, "run", "node-2"},
           Policy{5, 1},
+          Policy{3, 2, 1000, BestRule{"val_loss", false}},
+          Tag{save, "v1.0"},
+          Untag{save, "v1.0"},
           Void{6, sha256(as_bytes("junk"))},
           Reserved{"LATER", false, {{"x", {1, 2}}}},
           Reserved{"SEAL", true, Json::object()}};
@@ -196,14 +200,34 @@ TEST(Record, KeepsTheMetricsThatFit) {
   EXPECT_EQ(keep_metrics_that_fit(c), 1U);
 }
 
+TEST(Record, KeepsTheMetricThatIsAskedForAndMakesRoomForTags) {
+  Commit c;
+  c.tags = std::vector<std::string>(kTagsMax, std::string(64, 't'));
+  for (int i = 0; i < 100; ++i) c.metrics["metric-" + std::to_string(i)] = i / 7.0;
+  c.metrics["z-loss"] = 0.25;
+  EXPECT_GT(keep_metrics_that_fit(c, "z-loss"), 0U);
+  EXPECT_EQ(c.metrics.at("z-loss"), 0.25);
+  EXPECT_GT(c.metrics.size(), 5U);
+  EXPECT_TRUE(encode_record(record_of(c)).ok());
+}
+
+TEST(Record, OfAPolicyOfBeforeReadsAsOneWithoutMore) {
+  const Json value = json_of(Policy{5, 1});
+  EXPECT_EQ(value["body"], (Json{{"keep_last", 5}, {"verified_min", 1}}));
+  Json odd = json_of(Policy{5, 1, 7, BestRule{"loss", true}});
+  odd["body"]["best"]["mode"] = "least";
+  EXPECT_TRUE(decode_record(file_of(odd)).is(Code::corrupt));
+}
+
 TEST(Record, NeverWritesWhatItCouldNotRead) {
   Open no_attempt = full_open();
   no_attempt.attempt = 0;
   Commit long_tier = full_commit();
   long_tier.tier = std::string(65, 't');
   for (const Fact& fact :
-       {Fact(no_attempt), Fact(long_tier), Fact(Policy{0, 2}), Fact(Policy{3, 0}),
-        Fact(Genesis{"run", 2, {}}), Fact(Genesis{"run", 1, {"encryption"}}),
+       {Fact(no_attempt), Fact(long_tier), Fact(Tag{{}, ""}), Fact(Untag{{}, "a b"}),
+        Fact(Tag{{}, std::string(65, 'x')}), Fact(Policy{3, 2, 0, BestRule{"", true}}), Fact(Policy{0, 2}),
+        Fact(Policy{3, 0}), Fact(Genesis{"run", 2, {}}), Fact(Genesis{"run", 1, {"encryption"}}),
         Fact(Reserved{"LATER", true, Json::object()}), Fact(Reserved{"LATER", false, Json()}),
         Fact(Reserved{"INTENT", true, {{"save", to_json(SaveId{})}}})})
     EXPECT_TRUE(encode_record(record_of(fact)).is(Code::bad_argument)) << type_of(fact);
@@ -214,10 +238,10 @@ TEST(Record, RefusesALaterVersionAsUnsupported) {
   EXPECT_TRUE(decode_record(file_of(value)).ok());
   value["critical"] = true;
   EXPECT_TRUE(decode_record(file_of(value)).is(Code::unsupported));
-  // SEAL is known, but a tag would protect a checkpoint that this version might delete.
+  // SEAL is known; what is not might protect a checkpoint that this version would delete.
   value["type"] = "SEAL";
   EXPECT_TRUE(decode_record(file_of(value)).ok());
-  value["type"] = "TAG";
+  value["type"] = "PROMOTED";
   EXPECT_TRUE(decode_record(file_of(value)).is(Code::unsupported));
   value["magic"] = "unbroken-record-2";
   EXPECT_TRUE(decode_record(file_of(value)).is(Code::unsupported));
@@ -253,7 +277,9 @@ TEST(Record, RefusesEveryMissingOrMistypedMember) {
     for (const auto& [key, old] : whole["body"].items()) {
       Json bent = whole;
       bent["body"].erase(key);
-      EXPECT_FALSE(decode_record(file_of(bent)).ok()) << type_of(fact) << " without body." << key;
+      const bool may_be_missing = key == "tags" || key == "keep_every" || key == "best";
+      EXPECT_EQ(decode_record(file_of(bent)).ok(), may_be_missing)
+          << type_of(fact) << " without body." << key;
       bent["body"][key] = Json::array({true});
       EXPECT_FALSE(decode_record(file_of(bent)).ok()) << type_of(fact) << " with another body." << key;
       bent["body"][key] = -1;

@@ -1,6 +1,9 @@
 #include "journal/retention.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "base/mutant.h"
 
@@ -10,6 +13,21 @@ namespace {
 
 bool counts(const Checkpoint& c) {
   return c.is_good() && c.commit.health == kHealthOk && c.commit.tier == kRunTier;
+}
+
+bool is_verified(const Checkpoint& c) {
+  return c.verified.contains(std::string(kRunTier));
+}
+
+template <class May>
+const Checkpoint* best_where(const History& history, const BestRule& rule, const May& may) {
+  const Checkpoint* out = nullptr;
+  for (const Checkpoint& c : history.checkpoints()) {
+    const auto value = c.commit.metrics.find(rule.metric);
+    if (value == c.commit.metrics.end() || !std::isfinite(value->second) || !counts(c) || !may(c)) continue;
+    if (out == nullptr || rule.is_better(value->second, out->commit.metrics.at(rule.metric))) out = &c;
+  }
+  return out;
 }
 
 /// Newest first, as a lineage is.
@@ -28,6 +46,10 @@ class Retention {
       counting_.push_back(c);
       if (is_verified(*c)) ++verified_;
     }
+    if (const auto& rule = history.policy().best) {
+      best_ = best(history, *rule);
+      best_verified_ = best_where(history, *rule, is_verified);
+    }
   }
 
   bool is_on_lineage(const Checkpoint& c) const { return holds(lineage_, c); }
@@ -38,6 +60,11 @@ class Retention {
     const bool is_verified_enough =
         verified_without(c) >= history_.policy().verified_min || UNBROKEN_MUTANT("verified_min_zero");
     if (newer_than(c) < history_.policy().keep_last || !is_verified_enough) reasons.emplace_back("last");
+    if (&c == best_ || &c == best_verified_) reasons.push_back("best:" + history_.policy().best->metric);
+    const std::uint64_t every = history_.policy().keep_every;
+    if (every > 0 && c.commit.save.step % every == 0 && c.is_good() && is_on_lineage(c))
+      reasons.push_back(fmt::format("every:{}", every));
+    for (const std::string& tag : c.tags) reasons.push_back("tag:" + tag);
     if (resume_ == c.commit.save && !UNBROKEN_MUTANT("resume_unprotected")) reasons.emplace_back("resume");
     if (!c.pins.empty()) reasons.emplace_back("pin");
     return reasons;
@@ -52,7 +79,6 @@ class Retention {
     for (const Checkpoint& c : history_.checkpoints()) all.insert(all.begin(), &c);
     return all;
   }
-  static bool is_verified(const Checkpoint& c) { return c.verified.contains(std::string(kRunTier)); }
   std::size_t newer_than(const Checkpoint& c) const {  // newest first, so they are a prefix
     const auto end = std::partition_point(counting_.begin(), counting_.end(),
                                           [&](const Checkpoint* other) { return other->slot > c.slot; });
@@ -67,6 +93,8 @@ class Retention {
   const std::vector<const Checkpoint*> lineage_;  // newest first, and so is:
   std::vector<const Checkpoint*> counting_;
   std::size_t verified_ = 0;
+  /// A new best may turn out damaged, so the best that was read back stays until then.
+  const Checkpoint *best_ = nullptr, *best_verified_ = nullptr;
 };
 
 }  // namespace
@@ -77,6 +105,20 @@ std::vector<Standing> standings(const History& history) {
   for (const Checkpoint& c : history.checkpoints())
     if (!c.is_intended) out.push_back({&c, retention.is_on_lineage(c), retention.kept_by(c)});
   return out;
+}
+
+const Checkpoint* best(const History& history, const BestRule& rule) {
+  return best_where(history, rule, [](const Checkpoint&) { return true; });
+}
+
+std::vector<std::string> kept_by(const History& history, const SaveId& save) {
+  const Checkpoint* c = history.find(save);
+  if (c == nullptr || c->is_intended) return {};
+  return Retention(history).kept_by(*c);
+}
+
+bool is_waived_by_force(const std::string& reason) {
+  return reason != "resume" && reason != "pin" && !reason.starts_with("tag:");
 }
 
 bool may_condemn(const History& history, const SaveId& save) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "journal/test_store.h"
@@ -11,13 +12,6 @@ namespace unbroken {
 namespace {
 
 using Names = std::vector<std::string>;
-
-/// Of one checkpoint; nothing where it is condemned or was never there.
-Names kept_by(const History& history, const SaveId& save) {
-  for (const Standing& standing : standings(history))
-    if (standing.checkpoint->commit.save == save) return standing.kept_by;
-  return {};
-}
 
 /// Condemns as a collector would, one decision a prefix.
 Names condemn_all(TestJournal& j) {
@@ -94,6 +88,90 @@ TEST(Retention, OrdersByJournalNotByName) {
   j.genesis().open();
   for (const std::uint64_t step : {8U, 9U, 99U, 100U, 999U, 1000U}) j.verified(step);
   EXPECT_EQ(condemn_all(j), (Names{"8.a1", "9.a1", "99.a1"}));
+}
+
+/// Steps of one attempt, each verified, with a metric.
+TestJournal scored(const std::vector<double>& scores, Policy policy) {
+  TestJournal j;
+  j.genesis().open();
+  j.add(policy);
+  std::uint64_t step = 0;
+  for (const double score : scores) {
+    Commit commit;
+    commit.save = {++step, 1, 0};
+    commit.metrics = {{"score", score}, {"other", 1}};
+    j.add(commit).add(Verified{commit.save});
+  }
+  return j;
+}
+
+TEST(Retention, KeepsTheBest) {
+  const double nan = std::nan("");
+  const std::vector<double> scores{5, 9, nan, 1, 9, 2, 3, 4, HUGE_VAL, 6};
+  TestJournal most = scored(scores, {2, 2, 0, BestRule{"score", false}});
+  EXPECT_EQ(condemn_all(most), (Names{"1.a1", "3.a1", "4.a1", "5.a1", "6.a1", "7.a1", "8.a1"}));
+  EXPECT_EQ(kept_by(most.history, {2, 1, 0}), Names{"best:score"}) << "the first of two alike";
+  TestJournal least = scored(scores, {2, 2, 0, BestRule{"score", true}});
+  EXPECT_EQ(condemn_all(least), (Names{"1.a1", "2.a1", "3.a1", "5.a1", "6.a1", "7.a1", "8.a1"}));
+  TestJournal nowhere = scored(scores, {2, 2, 0, BestRule{"loss", true}});
+  EXPECT_EQ(condemn_all(nowhere).size(), 8U);
+}
+
+TEST(Retention, HasNoBestThatIsNotFiniteOrDamaged) {
+  TestJournal j = scored({3, 2, 1}, {1, 1, 0, BestRule{"score", true}});
+  j.add(damage({3, 1, 0}));
+  Commit bad;
+  bad.save = {4, 1, 0};
+  bad.metrics = {{"score", 0}};
+  bad.health = "non-finite";
+  j.add(bad).add(Verified{bad.save});
+  EXPECT_EQ(best(j.history, {"score", true})->commit.save.name(), "2.a1");
+}
+
+TEST(Retention, LetsGoOfTheOldBestWhenTheNewOneWasReadBack) {
+  TestJournal j = scored({3, 4, 5, 6, 7, 8}, {1, 1, 0, BestRule{"score", true}});
+  Commit commit;
+  commit.save = {7, 1, 0};
+  commit.metrics = {{"score", 1}};
+  j.add(commit);
+  EXPECT_EQ(kept_by(j.history, {1, 1, 0}), Names{"best:score"});
+  EXPECT_EQ(kept_by(j.history, commit.save), (Names{"last", "best:score"}));
+  j.add(Verified{commit.save});
+  EXPECT_EQ(kept_by(j.history, {1, 1, 0}), Names{});
+}
+
+TEST(Retention, KeepsTheGridOnTheLineage) {
+  TestJournal j = journal_of("vvvvqvvvv", {2, 2, 3, {}});
+  EXPECT_EQ(condemn_all(j), (Names{"1.a1", "2.a1", "4.a1", "5.a1", "7.a1"}));
+  EXPECT_EQ(kept_by(j.history, {3, 1, 0}), Names{"every:3"});
+  EXPECT_EQ(kept_by(j.history, {9, 1, 0}), (Names{"last", "every:3"}));
+  j.open(SaveId{3, 1, 0});
+  for (const std::uint64_t step : {4U, 5U, 6U, 7U}) j.verified(step);
+  EXPECT_EQ(condemn_all(j), (Names{"6.a1", "8.a1", "9.a1", "4.a2", "5.a2"}));
+  EXPECT_EQ(kept_by(j.history, {3, 1, 0}), Names{"every:3"}) << "what the new lineage began with";
+}
+
+TEST(Retention, KeepsTaggedAndBestOnesOfAnAbandonedLineage) {
+  TestJournal j = scored({4, 5, 6, 1, 7}, {1, 1, 0, BestRule{"score", true}});
+  j.add(Tag{{5, 1, 0}, "good"}).add(Tag{{5, 1, 0}, "again"});
+  j.open(SaveId{2, 1, 0});
+  j.verified(10);
+  j.verified(11);
+  (void)condemn_all(j);
+  EXPECT_EQ(kept_by(j.history, {4, 1, 0}), Names{"best:score"});
+  EXPECT_EQ(kept_by(j.history, {5, 1, 0}), (Names{"tag:again", "tag:good"}));
+  EXPECT_TRUE(j.history.find({3, 1, 0})->is_intended);
+  EXPECT_TRUE(j.try_add(Intent{{5, 1, 0}}).is(Code::journal_unreadable));
+  j.add(Untag{{5, 1, 0}, "good"});
+  EXPECT_EQ(condemn_all(j), Names{});
+  j.add(Untag{{5, 1, 0}, "again"});
+  EXPECT_EQ(condemn_all(j), Names{"5.a1"});
+  EXPECT_TRUE(j.try_add(Tag{{5, 1, 0}, "late"}).is(Code::journal_unreadable));
+}
+
+TEST(Retention, SaysWhatAPersonMayOverrule) {
+  for (const char* reason : {"last", "best:tag:x", "every:7"}) EXPECT_TRUE(is_waived_by_force(reason));
+  for (const char* reason : {"pin", "resume", "tag:x"}) EXPECT_FALSE(is_waived_by_force(reason));
 }
 
 TEST(Retention, KeepsPinnedOnesUntilTheLastPinIsGone) {

@@ -2,23 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "journal/retention.h"
 
 namespace unbroken {
 
+namespace {
+constexpr std::string_view kBest = "best:", kTag = "tag:";
+}
+
 Result<At> parse_at(std::string_view text) {
-  if (text == "newest") return At{};
-  if (text.starts_with("best:") || text.starts_with("tag:"))
-    return Error(Code::bad_argument, fmt::format("\"{}\": comes later", text));
-  if (const auto step = parse_u64(text); step.ok())
-    return At{At::Kind::step, step.value(), {}, std::string(text)};
-  if (const auto save = SaveId::from_name(text); save.ok())
-    return At{At::Kind::save, save.value().step, save.value(), std::string(text)};
+  At at;
+  if (text == "newest") return at;
+  at.text = std::string(text);
+  if (const auto step = parse_u64(text); step.ok()) {
+    at.kind = At::Kind::step;
+    at.step = step.value();
+    return at;
+  }
+  if (const auto save = SaveId::from_name(text); save.ok()) {
+    at.kind = At::Kind::save;
+    at.save = save.value();
+    at.step = at.save.step;
+    return at;
+  }
+  for (const auto& [start, kind] : {std::pair(kBest, At::Kind::best), std::pair(kTag, At::Kind::tag)}) {
+    if (!text.starts_with(start)) continue;
+    at.kind = kind;
+    at.name = std::string(text.substr(start.size()));
+    if (at.name.empty() || (kind == At::Kind::tag && !is_tag_name(at.name))) break;
+    return at;
+  }
   return Error(
       Code::bad_argument,
-      fmt::format("\"{}\" names no checkpoint: use newest, a step such as 1200, or a name such as 1200.a3",
+      fmt::format("\"{}\" names no checkpoint: use newest, a step such as 1200, a name such as 1200.a3, "
+                  "best:METRIC or tag:NAME",
                   text));
 }
 
@@ -82,6 +104,42 @@ Result<const Checkpoint*> choose_step(const History& history, std::uint64_t step
   return Error(Code::bad_argument, fmt::format("step {} is ambiguous: {}", step, names));
 }
 
+std::string list_of(const std::set<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+Result<const Checkpoint*> choose_tagged(const History& history, const std::string& tag) {
+  std::set<std::string> there;
+  const Checkpoint* newest = nullptr;
+  for (const Checkpoint& c : history.checkpoints()) {
+    if (c.is_intended) continue;
+    there.insert(c.tags.begin(), c.tags.end());
+    if (c.tags.contains(tag)) newest = &c;
+  }
+  if (newest != nullptr) return usable(newest, history);
+  return Error(Code::not_found,
+               fmt::format("no checkpoint is tagged {}; tags there are: {}", tag, list_of(there)));
+}
+
+Result<const Checkpoint*> choose_best(const History& history, const At& at) {
+  std::set<std::string> there;
+  for (const Checkpoint& c : history.checkpoints())
+    if (c.is_good())
+      for (const auto& [name, value] : c.commit.metrics) there.insert(name);
+  if (!there.contains(at.name))
+    return Error(Code::not_found, fmt::format("no checkpoint has the metric {}; metrics there are: {}",
+                                              at.name, list_of(there)));
+  const auto& kept = history.policy().best;
+  const bool is_kept = kept && kept->metric == at.name;
+  if (!at.rule && !is_kept)
+    return Error(
+        Code::not_found,
+        fmt::format("whether less or more of {} is better is said by keep_best, which this run has {}",
+                    at.name, kept ? "for " + kept->metric : "not"));
+  if (const Checkpoint* c = best(history, at.rule ? *at.rule : *kept)) return c;
+  return Error(Code::not_found, fmt::format("no checkpoint that can be loaded has a finite {}", at.name));
+}
+
 }  // namespace
 
 Result<const Checkpoint*> choose(const History& history, const At& at) {
@@ -90,6 +148,10 @@ Result<const Checkpoint*> choose(const History& history, const At& at) {
       return choose_newest(history);
     case At::Kind::step:
       return choose_step(history, at.step);
+    case At::Kind::best:
+      return choose_best(history, at);
+    case At::Kind::tag:
+      return choose_tagged(history, at.name);
     case At::Kind::save:
       break;
   }

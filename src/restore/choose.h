@@ -1,5 +1,5 @@
 #pragma once
-// Which checkpoint a person means: `newest`, `1200`, `1200.a3`, `1200.a3.t1`. Pure.
+// Which checkpoint a person means: `newest`, `1200`, `1200.a3`, `1200.a3.t1`, `best:loss`, `tag:NAME`. Pure.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,10 +9,12 @@
 namespace unbroken {
 
 struct At {
-  enum class Kind : std::uint8_t { newest, step, save };
+  enum class Kind : std::uint8_t { newest, step, save, best, tag };
   Kind kind = Kind::newest;
   std::uint64_t step = 0;
   SaveId save;
+  std::string name;              ///< of a metric or a tag
+  std::optional<BestRule> rule;  ///< which value is best, where the caller knows; else the journal says it
   std::string text = "newest";
 };
 
@@ -21,6 +23,7 @@ Result<At> parse_at(std::string_view text);
 
 /// A number means the one on the current lineage; where there is none there (any more), the only one of that
 /// step.
+/// Of several with the tag, the newest. The best is that of the whole run, whatever lineage.
 /// Errors:  not_found, naming what there is; bad_argument (an ambiguous number, naming the candidates);
 ///          corrupt (it is quarantined and was named).
 /// Owns:    nothing: what it returns lies in `history`.

@@ -59,13 +59,52 @@ TEST(At, RefusesEverythingElse) {
     EXPECT_TRUE(parse_at(text).is(Code::bad_argument)) << "\"" << text << "\"";
 }
 
-TEST(At, SaysWhatComesLater) {
-  for (const char* text : {"best:loss", "tag:good"}) {
-    const auto parsed = parse_at(text);
-    ASSERT_TRUE(parsed.is(Code::bad_argument)) << text;
-    EXPECT_THAT(parsed.error().what(), HasSubstr("comes later"));
-    EXPECT_THAT(parsed.error().what(), HasSubstr(text));
+TEST(At, IsTheBestOrATag) {
+  const At best = parse_at("best:val/loss:x").value();
+  EXPECT_EQ(best.kind, At::Kind::best);
+  EXPECT_EQ(best.name, "val/loss:x");
+  const At tag = parse_at("tag:v1.0").value();
+  EXPECT_EQ(tag.kind, At::Kind::tag);
+  EXPECT_EQ(tag.name, "v1.0");
+  EXPECT_EQ(tag.text, "tag:v1.0");
+  for (const char* text : {"best:", "tag:", "tag:a b", "tag:a:b", "Best:loss"})
+    EXPECT_TRUE(parse_at(text).is(Code::bad_argument)) << text;
+}
+
+TEST(Choose, TakesTheBestOfTheWholeRun) {
+  TestJournal j;
+  j.genesis().open();
+  j.add(Policy{3, 2, 0, BestRule{"loss", true}});
+  for (const auto& [step, loss] : {std::pair(1U, 3.0), {2U, 1.0}, {3U, 2.0}}) {
+    Commit commit;
+    commit.save = {step, 1, 0};
+    commit.metrics = {{"loss", loss}, {"accuracy", loss}};
+    j.add(commit);
   }
+  EXPECT_EQ(chosen(j.history, "best:loss"), "2.a1");
+  j.open(SaveId{1, 1, 0});
+  EXPECT_EQ(chosen(j.history, "best:loss"), "2.a1") << "abandoned, and still the best";
+  EXPECT_THAT(chosen(j.history, "best:nothing"), HasSubstr("metrics there are: accuracy, loss"));
+  EXPECT_THAT(chosen(j.history, "best:accuracy"), HasSubstr("keep_best, which this run has for loss"));
+  At most = parse_at("best:accuracy").value();
+  most.rule = BestRule{"accuracy", false};
+  EXPECT_EQ(choose(j.history, most).value()->commit.save.name(), "1.a1");
+  j.add(damage({2, 1, 0}));
+  EXPECT_EQ(chosen(j.history, "best:loss"), "3.a1");
+}
+
+TEST(Choose, TakesTheNewestWithATag) {
+  TestJournal j;
+  j.genesis().open();
+  j.verified(1);
+  j.verified(2);
+  j.verified(3);
+  j.add(Tag{{1, 1, 0}, "eval"}).add(Tag{{2, 1, 0}, "eval"}).add(Tag{{1, 1, 0}, "first"});
+  EXPECT_EQ(chosen(j.history, "tag:eval"), "2.a1");
+  EXPECT_EQ(chosen(j.history, "tag:first"), "1.a1");
+  EXPECT_THAT(chosen(j.history, "tag:none"), HasSubstr("tags there are: eval, first"));
+  j.add(damage({2, 1, 0}));
+  EXPECT_THAT(chosen(j.history, "tag:eval"), HasSubstr("2.a1 is damaged")) << "it was named";
 }
 
 /// 100.a1 200.a1 300.a1, then from 200.a1: 300.a2 400.a2.

@@ -83,13 +83,29 @@ Quarantine quarantine_of(const SaveId& save, const Damage& worst, std::string ho
           .life = life};
 }
 
+Decide tag_decision(Tag tag) {
+  return [tag = std::move(tag)](const History& history) -> Result<Decision> {
+    const Checkpoint* c = history.find(tag.save);
+    if (c == nullptr || c->is_intended)
+      return Error(Code::not_found, fmt::format("checkpoint {} was removed by retention", tag.save.name()));
+    if (c->tags.contains(tag.tag)) return Decision(Stand{});
+    return Decision(Fact(tag));
+  };
+}
+
+Decide untag_decision(Untag untag) {
+  return [untag = std::move(untag)](const History& history) -> Result<Decision> {
+    const Checkpoint* c = history.find(untag.save);
+    if (c == nullptr || !c->tags.contains(untag.tag)) return Decision(Stand{});
+    return Decision(Fact(untag));
+  };
+}
+
 Decide policy_decision(OpenRef mine, Policy policy) {
   return [mine, policy](const History& history) -> Result<Decision> {
     if (!history.is_newest(mine.slot, mine.sha256))
       return Error(Code::fenced, "a newer attempt owns this run");
-    const bool is_in_force = history.policy().keep_last == policy.keep_last &&
-                             history.policy().verified_min == policy.verified_min;
-    if (is_in_force) return Decision(Stand{});
+    if (history.policy() == policy) return Decision(Stand{});
     return Decision(Fact(policy));
   };
 }

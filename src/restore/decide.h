@@ -36,6 +36,9 @@ Decide verified_decision(Verified verified);
 Decide quarantine_decision(Quarantine quarantine);
 /// The fact for the worst of what was found. Texts that are too long for a record are cut there.
 Quarantine quarantine_of(const SaveId& save, const Damage& worst, std::string host, Nonce life);
+/// TAG, UNTAG, where they change something. Errors: not_found (it was removed).
+Decide tag_decision(Tag tag);
+Decide untag_decision(Untag untag);
 /// Appends POLICY where another one is in force.
 Decide policy_decision(OpenRef mine, Policy policy);
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/layout.h"
-#include "engine/first_life.h"
+#include "engine/start/first_life.h"
 #include "filestore/probe.h"
 #include "session/provenance.h"
 #include "world/advice.h"

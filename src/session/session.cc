@@ -74,8 +74,8 @@ struct Session::Impl final : Loader {
     for (const std::string& line : engine->status().take_messages()) say(line);
   }
 
-  Result<> save_now(const Metrics& metrics) {
-    UNBROKEN_TRY(last, engine->save(completed, live, {.metrics = metrics}, by()));
+  Result<> save_now(const Metrics& metrics, std::vector<std::string> tags = {}) {
+    UNBROKEN_TRY(last, engine->save(completed, live, {.metrics = metrics, .tags = std::move(tags)}, by()));
     has_saved_first = true;
     return Done{};
   }
@@ -97,8 +97,8 @@ struct Session::Impl final : Loader {
   }
 
   /// The state after the last step, on storage.
-  Result<> save_and_wait(const Metrics& metrics) {
-    UNBROKEN_DO(save_now(metrics));
+  Result<> save_and_wait(const Metrics& metrics, std::vector<std::string> tags = {}) {
+    UNBROKEN_DO(save_now(metrics, std::move(tags)));
     return wait_for_last();
   }
 
@@ -212,16 +212,19 @@ Result<> Session::step(std::uint64_t completed, const std::vector<std::pair<std:
   UNBROKEN_DO(me.engine->log(completed, metrics));
   UNBROKEN_DO(me.engine->boundary(completed));
   if (me.stop.is_raised()) return me.stopped(metrics);
-  if (!me.has_saved_first || me.engine->is_due(completed)) UNBROKEN_DO(me.save_due(metrics));
+  if (!me.has_saved_first || me.engine->is_best(metrics) || me.engine->is_due(completed))
+    UNBROKEN_DO(me.save_due(metrics));
   me.show_messages();
   return Done{};
 }
 
-Result<std::string> Session::save() {
+Result<std::string> Session::save(std::string_view tag) {
   if (!impl_->engine->is_open()) return Error(Code::bad_argument, "save: call restore() first");
   if (impl_->completed == 0)
     return Error(Code::bad_argument, "save: no step is completed yet, so there is no name for its state");
-  UNBROKEN_DO(impl_->save_and_wait({}));
+  if (!tag.empty()) UNBROKEN_DO(check_tag_name(tag));
+  UNBROKEN_DO(
+      impl_->save_and_wait({}, tag.empty() ? std::vector<std::string>() : std::vector{std::string(tag)}));
   return impl_->last->name();
 }
 

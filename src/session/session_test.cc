@@ -174,7 +174,8 @@ TEST(Session, ReadsItsOptions) {
   const TemporaryDirectory folder;
   for (const RunOptions& options :
        {RunOptions{.every = "0"}, RunOptions{.every = "often"}, RunOptions{.keep_last = 0},
-        RunOptions{.resume = "best:loss"}, RunOptions{.resume = "yesterday"}})
+        RunOptions{.keep_best = KeepBest{"loss", "least"}}, RunOptions{.keep_best = KeepBest{""}},
+        RunOptions{.resume = "tag:a b"}, RunOptions{.resume = "yesterday"}})
     EXPECT_TRUE(Session::open(folder / "run", options).is(Code::bad_argument))
         << options.every << options.resume;
   EXPECT_TRUE(Session::open(folder / "run", {.resume = "1200"}).is(Code::not_found))

@@ -13,6 +13,9 @@ namespace unbroken {
 
 namespace {
 
+/// So that COMMIT has room for it.
+constexpr std::size_t kBestNameBytesMax = 128;
+
 /// Errors: bad_argument, naming the option.
 Result<> read_duration(std::string_view name, const std::string& text, double& out) {
   if (text.empty()) return Done{};
@@ -41,6 +44,22 @@ Result<PaceOptions> pace_options(const Process& process, const RunOptions& optio
   return out;
 }
 
+Result<Policy> policy_of(const RunOptions& options) {
+  if (options.keep_last == 0) return Error(Code::bad_argument, "keep_last: at least 1 checkpoint");
+  Policy out{.keep_last = options.keep_last,
+             .verified_min = std::min(2U, options.keep_last),
+             .keep_every = options.keep_every};
+  if (!options.keep_best) return out;
+  const auto& [metric, mode] = *options.keep_best;
+  if (metric.empty() || metric.size() > kBestNameBytesMax)
+    return Error(Code::bad_argument,
+                 fmt::format("keep_best: the name of a metric has 1 to {} bytes", kBestNameBytesMax));
+  if (mode != "min" && mode != "max")
+    return Error(Code::bad_argument, fmt::format("keep_best: \"{}\" is neither min nor max", mode));
+  out.best = BestRule{metric, mode == "min"};
+  return out;
+}
+
 /// Whoever names a checkpoint knows of an earlier life.
 bool has_sign(const RunOptions& options) {
   return options.resume != "newest";
@@ -49,13 +68,14 @@ bool has_sign(const RunOptions& options) {
 }  // namespace
 
 Result<EngineOptions> engine_options(const Process& process, const RunOptions& options) {
-  if (options.keep_last == 0) return Error(Code::bad_argument, "keep_last: at least 1 checkpoint");
   EngineOptions out;
   UNBROKEN_TRY(out.pace, pace_options(process, options));
+  UNBROKEN_TRY(out.open.policy, policy_of(options));
   UNBROKEN_TRY(out.open.resume, parse_at(options.resume));
+  const auto& best = out.open.policy.best;
+  if (best && best->metric == out.open.resume.name) out.open.resume.rule = best;
   out.open.is_fresh_allowed = options.is_fresh_allowed;
   out.open.is_takeover = options.is_takeover || process.env("UNBROKEN_TAKEOVER") == "1";
-  out.open.policy = {.keep_last = options.keep_last, .verified_min = std::min(2U, options.keep_last)};
   out.open.has_sign = has_sign(options);
   out.raises_on_save_error = options.raises_on_save_error;
   UNBROKEN_TRY(out.tap, tap_of(process));
@@ -65,6 +85,11 @@ Result<EngineOptions> engine_options(const Process& process, const RunOptions& o
 void add_runtime(EngineOptions& engine, Runtime& runtime) {
   engine.open.probe = [&runtime](const Deadline& by) { return runtime.probe(by); };
   engine.provenance.merge(provenance_of(runtime));
+}
+
+Result<> check_tag_name(std::string_view tag) {
+  if (is_tag_name(tag)) return Done{};
+  return Error(Code::bad_argument, fmt::format("tag \"{}\": 1 to 64 letters, digits, and any of . _ -", tag));
 }
 
 RuntimeOptions runtime_options(const RunOptions& options) {

@@ -10,6 +10,8 @@ namespace unbroken {
 Result<EngineOptions> engine_options(const Process& process, const RunOptions& options);
 /// What only the opened directory knows: whether it is fit, and where checkpoints come from.
 void add_runtime(EngineOptions& engine, Runtime& runtime);
+/// Errors: bad_argument.
+Result<> check_tag_name(std::string_view tag);
 /// How the directory is opened.
 RuntimeOptions runtime_options(const RunOptions& options);
 

@@ -132,6 +132,9 @@ class Session:
     def stats(self):
         return {"saves": len(self._disk["checkpoints"]), "last": None}
 
+    def is_best(self, metrics):
+        return False
+
     def is_due(self, step):
         every = self.options["every"]
         return every.isdigit() and step % int(every) == 0
@@ -158,7 +161,7 @@ class Session:
             )
         )
 
-    def save(self, step, tensors, alias, tree, metrics, is_finite):
+    def save(self, step, tensors, alias, tree, metrics, is_finite, tags):
         json.loads(tree)
         if self.bug == "save":
             raise _error("Bug", "snapshot.cc:1: invariant does not hold", "bug")

@@ -50,6 +50,10 @@ Life draw_life(SimRandom& random) {
   life.verified_min =
       std::min<std::uint32_t>(life.keep_last, 1 + static_cast<std::uint32_t>(random.below(2)));
   life.is_draining = random.below(3) == 0;
+  if (random.below(3) == 0) life.keep_every = 2 + random.below(2);
+  life.is_best_kept = random.below(2) == 0;
+  life.is_tagging = random.below(4) == 0;
+  if (random.below(4) == 0) life.nan_every = 2 + random.below(3);
   return life;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "engine/driver.h"
@@ -71,7 +72,9 @@ EngineOptions options_of(const Life& life) {
   options.pace.schedule = Schedule::every_steps(life.every).value();
   options.open.resume = parse_at(life.resume).value();
   options.open.is_takeover = life.is_takeover;
-  options.open.policy = {.keep_last = life.keep_last, .verified_min = life.verified_min};
+  options.open.policy = {
+      .keep_last = life.keep_last, .verified_min = life.verified_min, .keep_every = life.keep_every};
+  if (life.is_best_kept) options.open.policy.best = BestRule{"score", false};
   options.open.probe = [](const Deadline&) -> Result<> { return Done{}; };
   return options;
 }
@@ -90,6 +93,12 @@ bool is_end_of_process(const Error& error, SimProcess& me) {
 }
 
 }  // namespace
+
+/// Up and down; sometimes not a number.
+double score_after(std::uint64_t step) {
+  const std::uint64_t drawn = mix(step) % 11;
+  return drawn == 0 ? std::nan("") : static_cast<double>(drawn);
+}
 
 std::uint64_t content_after(std::uint64_t step) {
   return mix(0x9e3779b97f4a7c15ULL * (step + 1));
@@ -113,13 +122,18 @@ void live(SimProcess& me, const Life& life, Oracle& oracle) {
   bool is_first = true;
   for (std::uint64_t step = start + 1; step <= life.steps; ++step) {
     model.put(step);
-    if (auto done = engine.log(step, {{"loss", 1.0 / static_cast<double>(step)}}); !done.ok())
-      return gave_up(done.error());
+    const Metrics metrics{{"loss", 1.0 / static_cast<double>(step)}, {"score", score_after(step)}};
+    if (auto done = engine.log(step, metrics); !done.ok()) return gave_up(done.error());
     if (auto done = engine.boundary(step); !done.ok()) return gave_up(done.error());
-    if (!is_first && step != life.steps && !engine.is_due(step)) continue;
+    if (!is_first && step != life.steps && !engine.is_best(metrics) && !engine.is_due(step)) continue;
     is_first = false;
     StateView state = model.view();
-    auto saving = engine.save(step, state, {}, by());
+    auto saving = engine.save(step, state,
+                              {.metrics = metrics,
+                               .is_finite = life.nan_every == 0 || step % life.nan_every != 0,
+                               .tags = life.is_tagging && step % 3 == 0 ? std::vector<std::string>{"third"}
+                                                                        : std::vector<std::string>()},
+                              by());
     if (!saving.ok()) {
       if (saving.is(Code::unavailable)) continue;
       return gave_up(saving.error());
@@ -237,13 +251,29 @@ class Looking {
   FileStore store_;
 };
 
+bool is_best_of_all(const History& before, const Checkpoint& c) {
+  const auto score = [](const Checkpoint& of) {
+    const auto value = of.commit.metrics.find("score");
+    const bool has = value != of.commit.metrics.end() && std::isfinite(value->second) && of.is_good() &&
+                     of.commit.health == kHealthOk;
+    return has ? value->second : -1;
+  };
+  const double mine = score(c);
+  if (mine < 0) return false;
+  for (const Checkpoint& other : before.checkpoints())
+    if (&other != &c && score(other) >= mine) return false;
+  return true;
+}
+
 /// The ghost of retention: on the prefix that an INTENT extends, enough stays behind.
 std::string retention_fault(const History& before, const SaveId& victim) {
   const Checkpoint* gone = before.find(victim);
   if (gone == nullptr) return "INTENT for a save that was never committed";
   std::uint32_t newer = 0, verified = 0;
+  bool is_on_lineage = false;
   for (const Checkpoint* c : before.lineage()) {
-    if (c == gone || !c->is_good()) continue;
+    is_on_lineage = is_on_lineage || c == gone;
+    if (c == gone || !c->is_good() || c->commit.health != kHealthOk) continue;
     newer += c->slot > gone->slot ? 1 : 0;
     verified += c->verified.empty() ? 0 : 1;
   }
@@ -251,6 +281,12 @@ std::string retention_fault(const History& before, const SaveId& victim) {
     return fmt::format("INTENT({}) leaves {} newer checkpoints", victim.name(), newer);
   if (verified < before.policy().verified_min)
     return fmt::format("INTENT({}) leaves {} verified checkpoints", victim.name(), verified);
+  if (!gone->tags.empty()) return fmt::format("INTENT({}) takes a tagged one", victim.name());
+  const Policy& policy = before.policy();
+  if (policy.keep_every > 0 && victim.step % policy.keep_every == 0 && gone->is_good() && is_on_lineage)
+    return fmt::format("INTENT({}) takes one of every {}", victim.name(), policy.keep_every);
+  if (policy.best && is_best_of_all(before, *gone))
+    return fmt::format("INTENT({}) takes the best", victim.name());
   if (before.protected_resume() == victim)
     return fmt::format("INTENT({}) takes the resume point of the newest attempt", victim.name());
   return {};

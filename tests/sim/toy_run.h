@@ -20,6 +20,10 @@ struct Life {
   std::uint64_t steps = 6;  ///< in all, not in this life
   std::uint64_t every = 1;
   std::uint32_t keep_last = 3, verified_min = 2;
+  std::uint64_t keep_every = 0;
+  bool is_best_kept = false;    ///< by a metric that goes up and down
+  bool is_tagging = false;      ///< now and then
+  std::uint64_t nan_every = 0;  ///< steps after which a parameter is not finite; 0: none
   bool is_takeover = false;
   bool is_draining = false;  ///< after every save: everything is quiet before the next step
   std::string resume = "newest";

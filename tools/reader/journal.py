@@ -99,7 +99,7 @@ class Journal:
             self.attempts.append({"attempt": number(body, "attempt"), "slot": slot, "sha256": digest, "resume": resume})
         elif kind == "COMMIT":
             self._commit(body, slot)
-        elif kind in ("INTENT", "QUARANTINE", "VERIFIED", "PIN", "UNPIN"):
+        elif kind in ("INTENT", "QUARANTINE", "VERIFIED", "PIN", "UNPIN", "TAG", "UNTAG"):
             self._say(kind, self._known(Save.of_body(body.get("save"))), body)
         elif kind == "DELETED":
             for save in member(body, "saves", list):

@@ -1,4 +1,4 @@
-#include "engine/owner.h"
+#include "engine/start/owner.h"
 
 #include "engine/test_run.h"
 #include "journal/test_store.h"

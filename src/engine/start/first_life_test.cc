@@ -1,4 +1,4 @@
-#include "engine/first_life.h"
+#include "engine/start/first_life.h"
 
 #include "engine/test_run.h"
 

@@ -1,4 +1,4 @@
-#include "engine/owner.h"
+#include "engine/start/owner.h"
 
 #include <fmt/format.h>
 
