@@ -11,8 +11,12 @@ namespace unbroken {
 
 namespace {
 
+bool is_whole(const Checkpoint& c) {
+  return c.is_good() && c.commit.tier == kRunTier;
+}
+
 bool counts(const Checkpoint& c) {
-  return c.is_good() && c.commit.health == kHealthOk && c.commit.tier == kRunTier;
+  return is_whole(c) && c.commit.health == kHealthOk;
 }
 
 bool is_verified(const Checkpoint& c) {
@@ -36,15 +40,35 @@ bool holds(const std::vector<const Checkpoint*>& sorted, const Checkpoint& c) {
                             [](const Checkpoint* a, const Checkpoint* b) { return a->slot > b->slot; });
 }
 
+/// Some checkpoints of a lineage, newest first, and how many of them are verified: what R7 counts.
+class Count {
+ public:
+  void add(const Checkpoint& c) {
+    sorted_.push_back(&c);
+    if (is_verified(c)) ++verified_;
+  }
+  std::size_t newer_than(const Checkpoint& c) const {  // newest first, so they are a prefix
+    const auto end = std::partition_point(sorted_.begin(), sorted_.end(),
+                                          [&](const Checkpoint* other) { return other->slot > c.slot; });
+    return static_cast<std::size_t>(end - sorted_.begin());
+  }
+  std::size_t verified_without(const Checkpoint& c) const {
+    return verified_ - (is_verified(c) && holds(sorted_, c) ? 1 : 0);
+  }
+
+ private:
+  std::vector<const Checkpoint*> sorted_;
+  std::size_t verified_ = 0;
+};
+
 /// Rule R7 on one prefix; the lineage is walked once for any number of questions.
 class Retention {
  public:
   explicit Retention(const History& history)
       : history_(history), resume_(history.protected_resume()), lineage_(history.lineage()) {
     for (const Checkpoint* c : candidates()) {
-      if (!counts(*c)) continue;
-      counting_.push_back(c);
-      if (is_verified(*c)) ++verified_;
+      if (is_whole(*c)) whole_.add(*c);
+      if (counts(*c)) good_.add(*c);
     }
     if (const auto& rule = history.policy().best) {
       best_ = best(history, *rule);
@@ -57,9 +81,12 @@ class Retention {
   /// What forbids INTENT(c); empty: it may be appended. Not for one that is condemned already.
   std::vector<std::string> kept_by(const Checkpoint& c) const {
     std::vector<std::string> reasons;
+    // Its going takes nothing from the good ones; a training that stays non-finite must not fill the disk.
+    const Count& count = is_whole(c) && !counts(c) ? whole_ : good_;
     const bool is_verified_enough =
-        verified_without(c) >= history_.policy().verified_min || UNBROKEN_MUTANT("verified_min_zero");
-    if (newer_than(c) < history_.policy().keep_last || !is_verified_enough) reasons.emplace_back("last");
+        count.verified_without(c) >= history_.policy().verified_min || UNBROKEN_MUTANT("verified_min_zero");
+    if (count.newer_than(c) < history_.policy().keep_last || !is_verified_enough)
+      reasons.emplace_back("last");
     if (&c == best_ || &c == best_verified_) reasons.push_back("best:" + history_.policy().best->metric);
     const std::uint64_t every = history_.policy().keep_every;
     if (every > 0 && c.commit.save.step % every == 0 && c.is_good() && is_on_lineage(c))
@@ -79,20 +106,12 @@ class Retention {
     for (const Checkpoint& c : history_.checkpoints()) all.insert(all.begin(), &c);
     return all;
   }
-  std::size_t newer_than(const Checkpoint& c) const {  // newest first, so they are a prefix
-    const auto end = std::partition_point(counting_.begin(), counting_.end(),
-                                          [&](const Checkpoint* other) { return other->slot > c.slot; });
-    return static_cast<std::size_t>(end - counting_.begin());
-  }
-  std::size_t verified_without(const Checkpoint& c) const {
-    return verified_ - (is_verified(c) && holds(counting_, c) ? 1 : 0);
-  }
 
   const History& history_;
   const std::optional<SaveId> resume_;
-  const std::vector<const Checkpoint*> lineage_;  // newest first, and so is:
-  std::vector<const Checkpoint*> counting_;
-  std::size_t verified_ = 0;
+  const std::vector<const Checkpoint*> lineage_;  // newest first
+  Count good_;
+  Count whole_;  ///< the good ones, and those with non-finite parameters
   /// A new best may turn out damaged, so the best that was read back stays until then.
   const Checkpoint *best_ = nullptr, *best_verified_ = nullptr;
 };

@@ -28,7 +28,8 @@ bool is_waived_by_force(const std::string& reason);
 /// number; not the resume point of the newest OPEN while that attempt has no COMMIT; at least
 /// keep_last good ones on the lineage newer than it; and after it is gone at least verified_min good ones
 /// that are verified. A save with non-finite parameters, or one on another tier than the run's own storage,
-/// does not count. Quarantined and abandoned ones obey the same counts.
+/// does not count. Quarantined and abandoned ones obey the same counts; for one with non-finite parameters
+/// its like count too, so that of a training that diverged the newest stay and no more.
 std::optional<SaveId> next_victim(const History& history);
 
 /// The best by this rule, on any lineage, the older one of two alike; null: none has a finite value of the

@@ -69,7 +69,10 @@ TEST(Retention, FollowsItsTable) {
       {"quarantined ones hide nothing", "vvqqv", {3, 2}, {}},
       {"a quarantined one is not a verified one", "cvqqvvc", {3, 2}, {"1.a1", "2.a1", "3.a1", "4.a1"}},
       {"a non-finite one does not count", "vvvn", {3, 2}, {}},
-      {"nor as verified", "ncncnc", {3, 2}, {}},
+      {"nor as verified", "cncncn", {3, 2}, {"2.a1"}},
+      {"of a training that stays non-finite the newest stay", "vvvnnnnnn", {3, 2}, {"4.a1", "5.a1", "6.a1"}},
+      {"even if it was never finite", "nnnnnn", {3, 2}, {"1.a1", "2.a1", "3.a1"}},
+      {"and of them as many verified", "nncccc", {3, 2}, {}},
       {"and goes with K newer", "nvvv", {3, 2}, {"1.a1"}},
   };
   for (const Case& c : cases) {
@@ -296,10 +299,12 @@ std::string broken_by(std::uint64_t seed, int* intents) {
       if (j.history.protected_resume() == *victim) return "the resume point goes";
       if (!j.try_add(Intent{*victim}).ok()) return "the fold refuses it";
       ++*intents;
+      const Checkpoint& gone = *j.history.find(*victim);
+      const bool is_among_all = gone.commit.health != "ok" && !gone.is_quarantined();
       std::uint32_t newer = 0, verified = 0;
       for (const Checkpoint* left : j.history.lineage()) {
-        if (!left->is_good() || left->commit.health != "ok") continue;
-        newer += left->slot > j.history.find(*victim)->slot ? 1 : 0;
+        if (!left->is_good() || (left->commit.health != "ok" && !is_among_all)) continue;
+        newer += left->slot > gone.slot ? 1 : 0;
         verified += left->verified.empty() ? 0 : 1;
       }
       if (newer < policy.keep_last) return "fewer than K good ones are left";

@@ -269,11 +269,12 @@ bool is_best_of_all(const History& before, const Checkpoint& c) {
 std::string retention_fault(const History& before, const SaveId& victim) {
   const Checkpoint* gone = before.find(victim);
   if (gone == nullptr) return "INTENT for a save that was never committed";
+  const bool is_among_all = gone->is_good() && gone->commit.health != kHealthOk;
   std::uint32_t newer = 0, verified = 0;
   bool is_on_lineage = false;
   for (const Checkpoint* c : before.lineage()) {
     is_on_lineage = is_on_lineage || c == gone;
-    if (c == gone || !c->is_good() || c->commit.health != kHealthOk) continue;
+    if (c == gone || !c->is_good() || (c->commit.health != kHealthOk && !is_among_all)) continue;
     newer += c->slot > gone->slot ? 1 : 0;
     verified += c->verified.empty() ? 0 : 1;
   }
