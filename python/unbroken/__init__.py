@@ -8,6 +8,7 @@
 Neither torch nor NumPy is imported here; what they need is found where they are imported already.
 """
 
+from unbroken._native import core
 from unbroken.errors import (
     CorruptCheckpoint,
     Error,
@@ -24,6 +25,8 @@ from unbroken.loading import Checkpoint, load
 from unbroken.run import Run
 from unbroken.saving import Saving
 
+__version__ = core.version()["version"]
+
 __all__ = [
     "Checkpoint",
     "CorruptCheckpoint",
@@ -37,6 +40,7 @@ __all__ = [
     "StorageFull",
     "StorageUnavailable",
     "Superseded",
+    "__version__",
     "async_save",
     "load",
     "save",

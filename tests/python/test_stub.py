@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import unbroken
+
 PACKAGE = Path(__file__).resolve().parents[2] / "python"
 pytestmark = pytest.mark.skipif(
     sys.modules["unbroken._core"].__name__ == "fake_core", reason="needs the native core"
@@ -22,3 +24,7 @@ def test_the_stub_is_of_this_core(tmp_path):
     names = "python/unbroken/_core.pyi", "of the extension now"
     changes = list(difflib.unified_diff(kept.read_text().splitlines(), made.read_text().splitlines(), *names, lineterm=""))
     assert not changes, "\n".join([*changes, "to write it anew: " + " ".join([*command[:-1], str(kept)])])
+
+
+def test_version_is_the_core_s():
+    assert unbroken.__version__ == sys.modules["unbroken._core"].version()["version"]

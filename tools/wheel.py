@@ -1,0 +1,52 @@
+"""`dev wheel`: dist/*.whl for any machine with this glibc or a newer one, dist/*.tar.gz, and a proof that both install."""
+
+import pathlib
+import shutil
+import sysconfig
+import venv
+
+from steps import ROOT
+
+DIST = ROOT / "dist"
+RAW = ROOT / "build/dist"
+
+
+def only(folder, pattern):
+    """The one file that a step left behind."""
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        raise FileNotFoundError(f"{folder}/{pattern}: {len(found)} files, expected one")
+    return found[0]
+
+
+def make_elsewhere(python):
+    """An environment of its own that has the project's NumPy and nothing else of it; its interpreter."""
+    shutil.rmtree(elsewhere := RAW / "elsewhere", ignore_errors=True)
+    venv.create(elsewhere, with_pip=True)
+    site = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(elsewhere)}))
+    libraries = python.parent.parent / site.relative_to(elsewhere)
+    for package in ("numpy", "numpy.libs"):
+        if (libraries / package).exists():
+            (site / package).symlink_to(libraries / package)
+    return elsewhere / "bin/python"
+
+
+def build_wheel(steps, python):
+    """The source archive, the wheel out of that archive, its libraries taken in, and a first run where it was installed."""
+    for folder in (DIST, RAW):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    if not steps.run("wheel", [python, "-m", "build", "--no-isolation", "--outdir", RAW], allowed_s=3600):
+        return
+    repair = [python, "-m", "auditwheel", "repair", "--wheel-dir", DIST, only(RAW, "*.whl")]
+    if not steps.run("wheel: libraries", repair):
+        return
+    shutil.copy(only(RAW, "*.tar.gz"), DIST)
+    there = make_elsewhere(python)
+    install = [there, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps",
+               only(DIST, "*.whl")]
+    if steps.run("wheel: installed elsewhere", install):
+        steps.run("wheel: used elsewhere", [there, "-I", ROOT / "tests/wheel/used_elsewhere.py", there.parent / "unbroken"],
+                  env={"PYTHONPATH": ""})
+    for path in sorted(DIST.iterdir()):
+        print(path.relative_to(ROOT))
