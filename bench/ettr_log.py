@@ -1,12 +1,12 @@
 """What the lives of a killed training came to: every second of them in exactly one place."""
 
-import math
 import struct
 from dataclasses import dataclass, field
 
-# step, begin and end of its boundary (monotonic; the first note: of the restore), saves that committed so far, of the
-# last of them the step, the time for which the loop waited and that until it was durable, and the interval aimed at.
-NOTE = struct.Struct("<QddQQddd")
+# step, begin and end of its boundary (monotonic; the first note: of the restore), whether a save was taken in it, saves
+# that committed so far, of the last of them the step, the time for which the loop waited and that until it was durable,
+# and the interval aimed at.
+NOTE = struct.Struct("<QddQQQddd")
 
 
 @dataclass
@@ -29,6 +29,7 @@ class Life:
     start: int = 0  # completed steps that it went on from
     steps: list[Step] = field(default_factory=list)
     tail_s: float = 0.0  # from the end of the last boundary to the kill
+    aimed_s: float = 0.0  # the interval that the run chose last
 
     @property
     def recovery_s(self):
@@ -36,7 +37,8 @@ class Life:
         return (self.killed if self.restored is None else self.restored) - self.begins
 
     def intervals(self):
-        """Work between one save and the next, each in seconds; not that before the first."""
+        """Work between one save and the next, each in seconds; not that before the first. The one that the kill cut
+        short counts as long as it would have become: left out, it would make long intervals rarer than they are."""
         out, work_s = [], 0.0
         for step in self.steps:
             work_s += step.work_s
@@ -45,7 +47,7 @@ class Life:
                 work_s = 0.0
             else:
                 work_s += step.boundary_s
-        return out[1:]
+        return [*out[1:], max(work_s + self.tail_s, self.aimed_s)] if out else []
 
 
 def life_of(begins, killed, ended, notes):
@@ -55,20 +57,10 @@ def life_of(begins, killed, ended, notes):
     if not rows:
         return life
     life.start, life.restored = rows[0][0], rows[0][2]
-    life.tail_s = killed - rows[-1][2]
-    # What committed is known by its step. After that at most one save was taken, as nothing falls due while one is
-    # on its way: the longest boundary, if it took as long as a save does.
-    saves = {row[4]: (row[5], row[6]) for row in rows if row[3]}
-    newest = max(saves, default=life.start)
-    stall_min_s = min((wait_s for wait_s, _ in saves.values()), default=math.inf) / 2
-    last = max((row for row in rows[1:] if row[0] > newest), key=lambda row: row[2] - row[1], default=None)
-    cut = last[0] if last is not None and last[2] - last[1] > stall_min_s else None
-    if not saves and len(rows) > 1:
-        cut = life.start + 1  # the first step is always saved
-    for before, (number, begin, end, *_) in zip(rows, rows[1:]):
-        persist_s = saves[number][1] if number in saves else None
-        is_saved = number in saves or number == cut
-        life.steps.append(Step(number, begin - before[2], end - begin, end, is_saved, persist_s))
+    life.tail_s, life.aimed_s = killed - rows[-1][2], rows[-1][8]
+    persists = {row[5]: row[7] for row in rows if row[4]}
+    for before, (number, begin, end, is_saved, *_) in zip(rows, rows[1:]):
+        life.steps.append(Step(number, begin - before[2], end - begin, end, bool(is_saved), persists.get(number)))
     return life
 
 
@@ -82,6 +74,8 @@ def mean(values, cut=()):
         last = value
         at_risk = len(values) - i + sum(1 for one in cut if one >= value)
         surviving *= 1 - 1 / at_risk
+    if cut and cut[-1] > last:
+        total += surviving * (cut[-1] - last)
     return total
 
 
@@ -104,22 +98,40 @@ def costs(lives):
             "interval_s": mean(intervals), "intervals": intervals, "saves": len(saves)}
 
 
+def works(lives, stands_at):
+    """Of each life the seconds of work that stand at the end. ValueError: a life is missing between these."""
+    out, stands = [], stands_at
+    for life in reversed(lives):
+        work_s = 0.0
+        if life.restored is not None:
+            seen = {life.start, *(step.number for step in life.steps if step.is_saved)}
+            newest = life.steps[-1].number if life.steps else life.start
+            if stands not in seen and stands <= newest:
+                raise ValueError(f"step {stands} was gone on from, and no save of it was seen")
+            work_s = sum(step.work_s + (0.0 if step.is_saved else step.boundary_s)
+                         for step in life.steps if step.number <= stands)
+            if stands > newest:  # its save committed, and the kill came before the note
+                work_s += life.tail_s
+            stands = life.start
+        out.append(work_s)
+    return out[::-1]
+
+
 def account(lives, stands_at):
     """Seconds: work that stands, and everything else, by what it went to; the sum is the wall clock."""
     out = dict.fromkeys(("work", "stall", "lost_work", "persist_lag", "start", "exit"), 0.0)
-    stands = stands_at
-    for life, following in zip(reversed(lives), [None, *reversed(lives)]):
-        if following is not None:
+    for i, (life, work_s) in enumerate(zip(lives, works(lives, stands_at))):
+        if i + 1 < len(lives):
             out["exit"] += life.ended - life.killed  # of the last one nobody waits for
         out["start"] += life.recovery_s
         if life.restored is None:
             continue
         newest = max((step.number for step in life.steps if step.is_saved), default=0)
-        for step in life.steps:
-            place = "work" if step.number <= stands else "persist_lag" if step.number <= newest else "lost_work"
-            out[place] += step.work_s + (0.0 if step.is_saved else step.boundary_s)
-            if step.is_saved:
-                out["stall"] += step.boundary_s
-        out["lost_work"] += life.tail_s
-        stands = life.start
+        stall_s = sum(step.boundary_s for step in life.steps if step.is_saved)
+        saved_s = sum(step.work_s + (0.0 if step.is_saved else step.boundary_s)
+                      for step in life.steps if step.number <= newest)
+        out["work"] += work_s
+        out["stall"] += stall_s
+        out["persist_lag"] += max(0.0, saved_s - work_s)
+        out["lost_work"] += life.killed - life.restored - stall_s - max(saved_s, work_s)
     return out
