@@ -8,12 +8,12 @@ import pytest
 from program import unbroken
 from test_commands import error_in
 
-#: those that look at a run, with what stands behind the directory; `doctor` tells of it as a finding instead
-LOOKING = {
+#: those that want a run, with what stands behind the directory; `doctor` tells of it as a finding instead
+ON_A_RUN = {
     "ls": [], "show": ["12"], "verify": ["12"], "diff": ["8", "12"], "explain": [],
-    "export": ["12", "--to", "never.safetensors"],
+    "export": ["12", "--to", "never.safetensors"], "keep": ["12"], "unkeep": ["12"], "rm": ["12"],
 }  # fmt: skip
-TAKES_AT = ["show", "verify", "diff", "export"]
+TAKES_AT = ["show", "verify", "diff", "export", "keep", "unkeep", "rm"]
 #: the others, with what they need
 OTHERS = {
     "doctor": ["run"], "import": ["a.safetensors", "--to", "run"], "drill": [], "plan": [], "simulate": [],
@@ -71,38 +71,38 @@ STATUSES = {
 
 def test_every_command_is_here():
     listed = re.findall(r"^  (\w+) +\w", unbroken("--help")[1], re.M)
-    assert sorted(listed) == sorted([*LOOKING, *OTHERS])
+    assert sorted(listed) == sorted([*ON_A_RUN, *OTHERS])
 
 
-@pytest.mark.parametrize("command", LOOKING)
+@pytest.mark.parametrize("command", ON_A_RUN)
 @pytest.mark.parametrize("wrong", STATUSES, ids=lambda wrong: wrong.__name__)
 def test_directories(command, wrong, tmp_path, trained):
     directory = wrong(tmp_path, trained)
-    status, out, err = unbroken(command, directory, *LOOKING[command], "--json")
+    status, out, err = unbroken(command, directory, *ON_A_RUN[command], "--json")
     error = error_in(status, out, err)
     assert status == STATUSES[wrong] and str(directory) in error["message"]
     assert str(directory) in shlex.split(error["next_command"])  # in quotes where it has to be
-    plain = unbroken(command, directory, *LOOKING[command])
+    plain = unbroken(command, directory, *ON_A_RUN[command])
     assert plain == (status, "", err)
 
 
-@pytest.mark.parametrize("command", LOOKING)
+@pytest.mark.parametrize("command", ON_A_RUN)
 @pytest.mark.parametrize("closed", ["", "journal", "journal/00000000000000000001", "RUN"])
 def test_no_permission(command, closed, public, trained):
     directory = public.copy(trained)
     (directory / closed).chmod(0)
-    status, out, err = public.unbroken(command, directory, *LOOKING[command], "--json")
-    if closed == "RUN" and command != "verify":  # which only verify reads; export may not write here
-        assert status == {"diff": 1, "export": 74}.get(command, 0)
+    status, out, err = public.unbroken(command, directory, *ON_A_RUN[command], "--json")
+    if closed == "RUN" and command != "verify":  # which only verify reads; export and keep may not write here
+        assert status == {"diff": 1, "export": 74, "keep": 74, "unkeep": 66, "rm": 78}.get(command, 0)
         return
     error = error_in(status, out, err)
     assert status == 74 and error["kind"] == "StorageUnavailable"
     assert str(directory) in error["message"] and str(directory) in error["next_command"]
 
 
-@pytest.mark.parametrize("command", [*LOOKING, *OTHERS])
+@pytest.mark.parametrize("command", [*ON_A_RUN, *OTHERS])
 def test_an_unknown_option(command, trained):
-    needed = [trained, *LOOKING[command]] if command in LOOKING else OTHERS[command]
+    needed = [trained, *ON_A_RUN[command]] if command in ON_A_RUN else OTHERS[command]
     status, out, err = unbroken(command, *needed, "--frobnicate", "--json")
     error = error_in(status, out, err)
     assert status == 78 and error["kind"] == "Misconfigured" and "--frobnicate" in error["message"]
@@ -112,7 +112,7 @@ def test_an_unknown_option(command, trained):
 @pytest.mark.parametrize("command", TAKES_AT)
 @pytest.mark.parametrize("at, status", [("7", 66), ("12.a9", 66), ("12.a1.t3", 66), ("-1", 78), ("nonsense", 78), ("1e3", 78)])
 def test_a_step_that_is_not_there(command, at, status, trained):
-    rest = [at, *LOOKING[command][1:]]
+    rest = [at, *ON_A_RUN[command][1:]]
     got, out, err = unbroken(command, trained, *rest, "--json")
     error = error_in(got, out, err)
     assert got == status and at in error["message"]
