@@ -15,12 +15,13 @@ import threading
 
 from unbroken import _native, options
 from unbroken._native import call
-from unbroken._state.adapters import root_adapter
+from unbroken._state.containers import root_adapter
 from unbroken._state.attached import OURS, owners_of
-from unbroken._state.collect import Capture
+from unbroken._state.capture import Capture
 from unbroken._state.exactness import is_finite
 from unbroken._state.names import canonical
 from unbroken.errors import Misconfigured, naming, say
+from unbroken.opened import RUNS
 from unbroken.saving import Saving
 
 _KEPT_OPEN = 2  # directories; each holds memory for the snapshots of its state
@@ -63,9 +64,7 @@ def save_with(state, path, *, step=None, keep_last=3, group=None, takeover=False
 
 
 def _book(path, settings) -> _Book:
-    from unbroken.run import open_runs
-
-    if any(os.path.realpath(run.path) == path for run in open_runs()):
+    if any(os.path.realpath(run.path) == path for run in list(RUNS)):
         raise Misconfigured(f"save: a Run of this process is open in {path}: run.save() saves there")
     book = _books.pop(path, None)
     if book is None:

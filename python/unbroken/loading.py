@@ -13,7 +13,8 @@ from unbroken import _native
 from unbroken._state import tensors
 from unbroken._native import call
 from unbroken._state.attached import Attached
-from unbroken._state.collect import Plan, Saved
+from unbroken._state.plan import Plan
+from unbroken._state.saved import Saved
 from unbroken._state.dtypes import bits_of, describe
 from unbroken.errors import (
     CorruptCheckpoint,

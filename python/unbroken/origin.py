@@ -8,7 +8,7 @@ import re
 from unbroken import _native
 from unbroken._native import call
 from unbroken._state.attached import Attached
-from unbroken._state.collect import Saved
+from unbroken._state.saved import Saved
 from unbroken._state.permits.ways import Ways
 from unbroken.errors import Misconfigured, NothingToResume, naming
 from unbroken.loading import Filled, read_into

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import atexit
 import os
-import weakref
 
 from unbroken import _native, audit, functional, options, signals
 from unbroken._native import call
 from unbroken._state.attached import Attached, Loader
 from unbroken._state.permits.ways import Ways
 from unbroken.audit import Unattached
-from unbroken.errors import Bug, Interrupted, Misconfigured, StateMismatch, naming, say
+from unbroken.errors import Bug, Interrupted, Misconfigured, naming, say
 from unbroken.feeds import Feed
 from unbroken.metrics import Metrics, is_late, read
+from unbroken.opened import RUNS
 from unbroken.origin import Origin
 from unbroken.saver import Saver
 from unbroken.saving import Saving
@@ -27,7 +27,6 @@ from unbroken.start import start_lines
 from unbroken.watch import OptimizerWatch
 
 _SLICE_S = 0.2
-_open: weakref.WeakSet = weakref.WeakSet()
 
 
 class Run:
@@ -83,7 +82,7 @@ class Run:
         self._is_undefined = False  # live objects were partly filled
         self._is_restored = self._in_body = self._is_broken = self._is_closed = self._is_inert = False
         self._micro = 0  # calls of step(accumulate=N) since the last boundary
-        _open.add(self)
+        RUNS.add(self)
         self._stop.watch()
 
     # -- what a user looks at
@@ -421,7 +420,7 @@ class Run:
         if self._is_closed or self._is_inert:
             return
         self._is_closed = True
-        _open.discard(self)
+        RUNS.discard(self)
         self._saver.give_up()
         try:
             self._hand_over_metrics()
@@ -475,19 +474,14 @@ class Run:
         self._is_inert = True
 
 
-def open_runs() -> list[Run]:
-    """Those of this process that are not closed."""
-    return list(_open)
-
-
 def _after_fork() -> None:
     signals.after_fork()
-    for run in list(_open):
+    for run in list(RUNS):
         run._become_inert()
 
 
 def _at_exit() -> None:
-    for run in list(_open):
+    for run in list(RUNS):
         run._close(is_quiet=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unbroken._native import call
 from unbroken._state.attached import Attached
-from unbroken._state.collect import Capture
+from unbroken._state.capture import Capture
 from unbroken.errors import Bug, Error, Misconfigured, say
 from unbroken._state.names import canonical
 from unbroken.saving import Saving

@@ -15,7 +15,7 @@ import fake_core
 HAS_CORE = any((Path(__file__).resolve().parents[2] / "python" / "unbroken").glob("_core*.so"))
 if not HAS_CORE:
     sys.modules["unbroken._core"] = fake_core
-from unbroken import _native, run  # noqa: E402
+from unbroken import _native, opened  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def clean(monkeypatch):
     random.seed(0)
     handler = signal.getsignal(signal.SIGTERM)
     yield
-    left = list(run._open)
+    left = list(opened.RUNS)
     for one in left:
         one._close(is_quiet=True)
     assert not left, "the test leaves a run open"

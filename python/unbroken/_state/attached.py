@@ -10,12 +10,17 @@ import sys
 from unbroken import _native
 from unbroken._state import tensors
 from unbroken._native import call
-from unbroken._state.adapters import StateAdapter, placed, root_adapter
-from unbroken._state.collect import GENERATORS, OBJECTS, Capture, Plan, Saved, differences, missing_names, plan_root
+from unbroken._state.adapters import placed, rich_leaves
+from unbroken._state.capture import Capture
+from unbroken._state.containers import StateAdapter, root_adapter
+from unbroken._state.differences import differences
 from unbroken._state.exactness import Exactness, is_finite
 from unbroken.errors import Misconfigured, StateMismatch, filling
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
+from unbroken._state.order import GENERATORS, OBJECTS
+from unbroken._state.plan import Plan, missing_names, plan_root
+from unbroken._state.saved import Saved
 from unbroken._state.tree import flatten, tensor_name, tensors_of
 from unbroken._state.permits.ways import Ways, some
 
@@ -78,8 +83,6 @@ class Attached:
 
     def of_type(self, kind):
         """(name, object) of all attached objects of a type, also of those in attached dicts and lists."""
-        from unbroken._state.adapters import rich_leaves
-
         for name, value in self._objects.items():
             if isinstance(value, kind):
                 yield name, value
@@ -249,7 +252,7 @@ def owners_of(roots):
         return None
     from unbroken._state.torch.optim import Owners
 
-    return Owners(roots)
+    return Owners((attach, name, tensor) for attach, value in roots for name, tensor in placed(value, ""))
 
 
 def unread_names(saved: Saved, roots) -> list[str]:

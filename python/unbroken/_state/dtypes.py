@@ -34,3 +34,16 @@ def bits_of(name: str) -> int:
 def describe(dtype: str, shape) -> str:
     """F32[3,4]; F32[] for a scalar."""
     return f"{dtype}[{','.join(map(str, shape))}]"
+
+
+_FLOATS = {"F16", "BF16", "F32", "F64", "F8_E5M2", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2FNUZ"}
+_INTEGERS = {"U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64"}
+_COMPLEX = {"C64", "C128"}
+
+
+def can_cast(saved: str, live: str) -> bool:
+    """True where values of one dtype can become values of another one without changing their sort."""
+    if saved == live:
+        return False
+    sorts = ((_FLOATS, _FLOATS), (_INTEGERS, _INTEGERS), (_COMPLEX, _COMPLEX), (_FLOATS, _COMPLEX))
+    return any(saved in a and live in b for a, b in sorts)

@@ -12,6 +12,7 @@ import sys
 from unbroken import _native
 from unbroken._native import call
 from unbroken._state import tensors
+from unbroken._state.adapters import placed
 from unbroken._state.names import join, segment, segment_of_node
 from unbroken._state.tree import encode
 from unbroken._state.permits.ways import some
@@ -124,8 +125,6 @@ def is_finite(objects: dict) -> bool:
     if "torch" not in sys.modules:
         return True
     import torch
-
-    from unbroken._state.adapters import placed
 
     by_kind: dict[tuple, list] = {}
     for value in objects.values():

@@ -13,7 +13,7 @@ import random
 import struct
 import sys
 
-from unbroken._state.collect import GENERATORS
+from unbroken._state.order import GENERATORS
 from unbroken.errors import CorruptCheckpoint, StateMismatch
 from unbroken._state.tree import decode, encode, pairs_of, refuse, text
 

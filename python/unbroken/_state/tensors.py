@@ -5,36 +5,16 @@ Neither library is imported here; an object can only be one of theirs where the 
 
 from __future__ import annotations
 
-import itertools
 import sys
-from typing import NamedTuple
 
-from unbroken._state.dtypes import NUMPY_TO_NAME, describe
+from unbroken._state.dtypes import NUMPY_TO_NAME
 from unbroken.errors import Misconfigured
 from unbroken._state.tree import numpy_dtype, refuse
-
-_COUNT_MAX = 1 << 20  # elements of an irregular view that are looked at one by one
+from unbroken._state.view import View, do_elements_meet
 
 _NOT_IN_PLACE = ", so that it cannot be restored in place: attach a copy of it"
 
 _torch_side = None  # the module torch.tensors, once a tensor of torch was seen
-
-
-class View(NamedTuple):
-    """What the core needs to copy a tensor: strides in elements, nbytes of the contiguous form."""
-
-    tag: str  # "tensor" (torch) or "array" (NumPy)
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    pointer: int
-    nbytes: int
-    owner: object  # keeps the memory at `pointer` alive
-    memory: tuple | None  # equal for two names of the same memory; None where there is none
-
-    @property
-    def text(self) -> str:
-        return describe(self.dtype, self.shape)
 
 
 def _torch():
@@ -91,29 +71,6 @@ def check_in_place(value, name: str) -> None:
 def as_plain(value):
     """The same memory as the type that `make` gives."""
     return value.view(sys.modules["numpy"].ndarray) if is_array(value) else _torch().as_plain(value)
-
-
-def do_elements_meet(shape, strides, size: int) -> bool:
-    """True where two elements of `size` share memory; `strides` are in the unit of `size`."""
-    axes = sorted((abs(stride), n) for n, stride in zip(shape, strides, strict=True) if n > 1)
-    if any(n == 0 for n in shape):
-        return False
-    span, is_apart = size, True
-    for stride, n in axes:
-        is_apart = is_apart and stride >= span
-        span += stride * (n - 1)
-    if is_apart:
-        return False
-    count = 1
-    for _, n in axes:
-        count *= n
-    if axes[0][0] < size or count > _COUNT_MAX or count * size > span:
-        return True  # beyond _COUNT_MAX only views that interleave would be wronged
-    starts = [0]
-    for stride, n in axes:
-        starts = [start + i * stride for start in starts for i in range(n)]
-    starts.sort()
-    return any(b - a < size for a, b in itertools.pairwise(starts))
 
 
 def destination(value):

@@ -376,3 +376,18 @@ def _numpy_scalar(dtype: str, data: bytes):
     if kind is None:
         raise Misconfigured(f"the checkpoint holds a NumPy scalar of {dtype}: install ml_dtypes")
     return numpy.frombuffer(data, kind)[0]
+
+
+def kind_of_value(value, name: str) -> str:
+    """kind_of for a live value that is no tensor; for an object with a state of its own, its class."""
+    kind = type(value)
+    if kind in (list, tuple, dict, OrderedDict, Counter, set, frozenset):
+        return kind.__name__
+    if kind is deque:
+        return "deque" if value.maxlen is None else f"deque of at most {value.maxlen}"
+    if kind is defaultdict:
+        return "defaultdict" if value.default_factory is None else "defaultdict with a factory"
+    try:
+        return kind_of(encode(value, name))
+    except Misconfigured:
+        return f"{kind.__module__}.{kind.__qualname__}"

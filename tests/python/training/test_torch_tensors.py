@@ -370,7 +370,7 @@ def test_state_of_a_parameter_in_no_group_is_refused(run_dir):
 
 def test_a_restore_that_did_nothing_would_be_noticed(run_dir, monkeypatch):
     trained_state(run_dir, model=nn.Linear(2, 2))
-    from unbroken._state.collect import Plan
+    from unbroken._state.plan import Plan
 
     original = Plan.finish
 

@@ -6,8 +6,8 @@ import torch
 
 from unbroken._state.torch.modules import ModuleAdapter
 from unbroken._state.torch.optim import OptimizerAdapter
-from unbroken._state.adapters import StatefulAdapter
-from unbroken._state.collect import SCHEDULERS, Capture
+from unbroken._state.order import SCHEDULERS
+from unbroken._state.stateful import StatefulAdapter
 from unbroken.errors import StateMismatch
 from unbroken._state.names import join, segment_of_node
 from unbroken._state.tree import flatten, is_container, kind_of, pairs_of, tensors_of, text
@@ -54,7 +54,7 @@ class SchedulerAdapter:
             return capture.value(self.scheduler.state_dict(), name)
 
     def plan(self, node, name, plan):
-        live, node = self.capture(Capture(), name), plan.thinned(node, name)
+        live, node = plan.captured(self, name), plan.thinned(node, name)
         compare_keys(node, live, name, plan)
         for path, here, there in setting_differences(live, node, name):
             plan.setting(path, here, there)
@@ -108,7 +108,7 @@ class ScalerAdapter(StatefulAdapter):
     def plan(self, node, name, plan):
         if plan.skips_part(node, name):
             return
-        compare_keys(node, self.capture(Capture(), name), name, plan)
+        compare_keys(node, plan.captured(self, name), name, plan)
         plan.make(node)
         plan.then(SCHEDULERS, self._put, node)
 

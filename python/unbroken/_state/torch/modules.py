@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from unbroken._state.collect import MODULES
+from unbroken._state.order import MODULES
 from unbroken._state.names import canonical, join
 from unbroken._state.tree import kind_of, pairs_of, refuse
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import torch
 
 from unbroken._state import tensors
-from unbroken._state.adapters import placed
-from unbroken._state.collect import OPTIMIZERS
+from unbroken._state.order import OPTIMIZERS
 from unbroken.errors import Misconfigured
 from unbroken._state.names import join, segment_of_node
 from unbroken._state.tree import encode, items_of, pairs_of, tensor_name, tensors_of, text
@@ -23,13 +22,12 @@ _MOVING = {"lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_mo
 
 
 class Owners:
-    """Which attached object owns a parameter: `find` id -> {attach name: name within it}, in order of attaching."""
+    """Which attached object owns a parameter, of (attach name, name within it, tensor) in order of attaching."""
 
-    def __init__(self, roots):
-        self._names: dict[int, dict[str, str]] = {}
-        for attach, value in roots:
-            for name, tensor in placed(value, ""):
-                self._names.setdefault(id(tensor), {}).setdefault(attach, name)
+    def __init__(self, tensors_of_roots):
+        self._names: dict[int, dict[str, str]] = {}  # id -> {attach name: name within it}
+        for attach, name, tensor in tensors_of_roots:
+            self._names.setdefault(id(tensor), {}).setdefault(attach, name)
 
     def names(self, parameters, where: str) -> list[list[str]]:
         """A name for each parameter of each group. Errors: Misconfigured, by group and index."""

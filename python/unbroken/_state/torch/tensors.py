@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from unbroken._state import tensors
 from unbroken._state.dtypes import NAME_TO_TORCH, TORCH_TO_NAME
 from unbroken.errors import Misconfigured
-from unbroken._state.tensors import View
+from unbroken._state.view import View, do_elements_meet
 from unbroken._state.tree import refuse
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter} | ({torch.nn.Buffer} if hasattr(torch.nn, "Buffer") else set())
@@ -65,7 +64,7 @@ def why_no_write(tensor) -> str | None:
         return "the tensor is a constant zero"
     if tensor.is_contiguous():
         return None
-    if tensors.do_elements_meet(tensor.shape, tensor.stride(), 1):
+    if do_elements_meet(tensor.shape, tensor.stride(), 1):
         return "elements of the tensor share memory, as after expand()"
     return None
 

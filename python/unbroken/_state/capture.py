@@ -1,0 +1,114 @@
+"""Objects to tensors and a tree.
+
+Every attached object is walked; its tensors get names, its other state becomes nodes of the tree (tree.py). Two names
+of the same memory (storage, offset, shape, strides) are kept once, with an alias.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from unbroken._state import tensors
+from unbroken._state.adapters import adapter_of
+from unbroken._state.names import CONTROL, NAME_BYTES_MAX, canonical, segment_of_node
+from unbroken._state.tree import NOT_A_LEAF, Encoder, flatten, refuse, tensor_name
+
+
+class Capture:
+    """The state at one moment. `tensors`: tuples for the core; `aliases`: (name, of); `tree`: pairs of the root.
+
+    `keep` holds what the pointers in `tensors` point into. Errors: Misconfigured, naming the path.
+    """
+
+    def __init__(self, owners=None):
+        self.owners = owners  # names of parameters, for optimizers
+        self.tensors: list[tuple] = []
+        self.aliases: list[tuple[str, str]] = []
+        self.inexact: set[str] = set()  # names whose owner does not promise to give them back unchanged
+        self.is_exact = True
+        self._in_place, self._anew = True, False
+        self.like = None  # the parameter whose state is taken; what is composed like it can be made anew
+        self.keep: list = []
+        self.tree: list = []
+        self._names: set[str] = set()
+        self._by_memory: dict[tuple, str] = {}
+        self.encoder = Encoder(self._leaf)
+
+    @contextmanager
+    def as_(self, in_place: bool, anew: bool, is_exact: bool = True):
+        """What is taken meanwhile goes back into the memory it is in, or is made anew, or either."""
+        before = self._in_place, self._anew, self.is_exact
+        self._in_place, self._anew, self.is_exact = in_place, anew, is_exact and self.is_exact
+        yield
+        self._in_place, self._anew, self.is_exact = before
+
+    def root(self, name: str, adapter) -> None:
+        """Takes the object of `adapter` under the attach name `name`."""
+        self.encoder._depth = 1
+        self.is_exact = adapter.is_exact
+        self.tree.append([name, adapter.capture(self, segment_of_node(name))])
+
+    def value(self, value, name: str):
+        """The node of any value; its tensors are taken."""
+        return self.encoder.encode(value, name)
+
+    def pairs(self, pairs, name: str):
+        """A dict node of (key, value) pairs of plain keys."""
+        marker = []
+        self.encoder.enter(marker, name)
+        node = {"dict": [self.encoder.pair(key, value, name) for key, value in pairs]}
+        self.encoder.leave(marker)
+        return node
+
+    def tensor(self, value, name: str):
+        """The node of a tensor or an array, which is taken."""
+        composed = tensors.composed(value)
+        if composed is not None:
+            if self._anew and type(value) is not type(self.like):
+                kind = f"{type(value).__module__}.{type(value).__qualname__}"
+                raise refuse(name, f"{kind} can be restored in place only: attach what owns it", "run.attach(NAME=...)")
+            return composed.capture(self, value, name)
+        if name in self._names:
+            raise refuse(name, "two parts of the state have this name")
+        if len(name) * 4 > NAME_BYTES_MAX and len(name.encode()) > NAME_BYTES_MAX:
+            raise refuse(name, f"the name is longer than {NAME_BYTES_MAX} bytes")
+        if not name.isprintable() and CONTROL.search(name):
+            raise refuse(ascii(name), "the name holds a control character: rename the parameter or buffer")
+        view = tensors.view(value, name, True, self._in_place, self._anew)
+        self._names.add(name)
+        if not self.is_exact:
+            self.inexact.add(name)
+        first = self._by_memory.setdefault(view.memory, name) if view.memory else name
+        if first != name:
+            self.aliases.append((name, first))
+        else:
+            self.tensors.append((name, view.dtype, view.shape, view.strides, view.pointer, view.nbytes))
+            self.keep.append(view.owner)
+        return {view.tag: name}
+
+    def _leaf(self, value, name):
+        if tensors.is_tensor(value):
+            return self.tensor(value, name)
+        adapter = adapter_of(value)
+        if adapter is None:
+            return NOT_A_LEAF
+        if self._anew:
+            kind = type(value)
+            raise refuse(
+                name,
+                f"{kind.__module__}.{kind.__qualname__} could only come back as a dict here: attach it under a name",
+                "run.attach(NAME=...)",
+            )
+        before, self.is_exact = self.is_exact, self.is_exact and adapter.is_exact
+        node = adapter.capture(self, name)
+        self.is_exact = before
+        return node
+
+    def scalars(self) -> list[tuple[str, str]]:
+        """(name, canonical JSON) of everything that is no tensor, for a drill."""
+        leaves = (pair for root, tree in self.tree for pair in flatten(tree, segment_of_node(root)))
+        return [(name, canonical(node)) for name, node in leaves if tensor_name(node) is None]
+
+    def node(self, name: str):
+        """The node of a root, or None."""
+        return next((node for key, node in self.tree if key == name), None)
