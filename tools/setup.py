@@ -16,7 +16,7 @@ PACKAGES = """
     libfmt-dev nlohmann-json3-dev libxxhash-dev libssl-dev libcli11-dev libyaml-cpp-dev
     libgtest-dev libgmock-dev
     clang-19 libclang-rt-19-dev clang-format-19
-    spin
+    spin zsh man-db
 """.split()
 # Only where the interpreter that runs this script is Debian's own.
 PYTHON_PACKAGES = ["python3-venv", "python3-dev"]
