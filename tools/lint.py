@@ -12,6 +12,7 @@ import sys
 import time
 import typing
 
+from lint_imports import circles
 from lint_python import python_rules
 from lint_symbols import symbols
 
@@ -313,7 +314,8 @@ def lint(root, with_objects=True):
     modules_file = root / "cmake/modules.cmake"
     modules = read_modules(modules_file.read_text()) if modules_file.exists() else {}
     found = [*seams(files), *rules_without_seams(files, modules), *layers(files, modules), *sizes(files),
-             *ascii_only(files), *words(files), *headers(files), *links(root, files), *python_rules(files, Finding)]
+             *ascii_only(files), *words(files), *headers(files), *links(root, files), *python_rules(files, Finding),
+             *circles(files, Finding)]
     notes = []
     try:
         found += formatting(root, files)

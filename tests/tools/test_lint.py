@@ -184,6 +184,13 @@ def test_frameworks_are_imported_where_they_are_used(tree):
     assert "framework" not in rules(tree("python/unbroken/run.py", '"""What."""\ndef f():\n    import torch\n'))
 
 
+def test_the_package_imports_in_one_direction(tree):
+    assert not tree("python/unbroken/below.py", '"""Below."""\nimport sys\n')
+    assert not tree("python/unbroken/middle.py", '"""Between."""\nfrom unbroken import below\n')
+    found = tree("python/unbroken/below.py", '"""Below."""\n\n\ndef late():\n    from unbroken.middle import x\n')
+    assert [(one.rule, one.line) for one in found] == [("circle", 5)]
+
+
 def test_python_parses_and_fits(tree):
     assert "python" in rules(tree("tools/a.py", '"""What."""\ndef\n'))
     assert "python" in rules(tree("tools/a.py", '"""What."""\n' + "x" * 141 + "\n"))
