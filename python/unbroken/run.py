@@ -363,6 +363,8 @@ class Run:
         if not self._is_whole:
             is_durable, how = False, f"a step that was begun is lost; {self.newest or 'no checkpoint'} stands"
         elif self._has_completed:
+            if not self._is_closed and self._saver.lacks(self._step):  # it came after this boundary had chosen not to save
+                self._save_for_stop()
             is_durable, how = self._saver.settle(self._step)
         else:  # nothing was done since then
             stands = f"{self.newest} stands" if self.newest else "no step was done"
@@ -370,6 +372,9 @@ class Run:
         message = f"stopped by SIGTERM {where}: {how}"
         say(message)
         raise Interrupted(message, 75 if is_durable else 76)
+
+    def _save_for_stop(self) -> None:
+        self._saver.at_boundary(self._step, "emergency", read(self._noted), None)
 
     # -- saving on demand
 
@@ -424,11 +429,12 @@ class Run:
         self._saver.give_up()
         try:
             self._hand_over_metrics()
-            if self._stop.is_pending and not is_quiet and self._has_completed and self._is_whole:
-                if not self._saver.has(self._step):
-                    self._saver.at_boundary(self._step, "emergency", read(self._noted), None)
-            while call(self._session.drain, _SLICE_S) is False:
-                pass
+            for _ in ("before", "while all was waited for"):  # when SIGTERM may come
+                if self._stop.is_pending and not is_quiet and self._has_completed and self._is_whole:
+                    if not self._saver.has(self._step):
+                        self._save_for_stop()
+                while call(self._session.drain, _SLICE_S) is False:
+                    pass
             call(self._session.close)
             self._say_messages()
         except (Exception, SystemExit) as error:

@@ -98,10 +98,14 @@ class Saver:
         self._is_finite = is_finite
         return is_finite
 
+    def lacks(self, step: int) -> bool:
+        """True where the save taken last, whatever became of it, is of another step."""
+        return self.last is None or self.last.step not in (step, None)
+
     def settle(self, step: int) -> tuple[bool, str]:
         """Waits for the last save: whether it is durable and of `step`, and what became of it in words."""
         try:
-            if self.last is None or self.last.step not in (step, None):
+            if self.lacks(step):
                 return False, f"that step was not saved; {self._session.newest or 'no checkpoint'} stands"
             self.last.wait("durable")
             return True, f"saved as {self.last.name}"
