@@ -12,6 +12,7 @@ import sys
 import time
 import typing
 
+from known_failures import known_failures
 from lint_imports import circles
 from lint_python import python_rules
 from lint_symbols import symbols
@@ -315,7 +316,8 @@ def lint(root, with_objects=True):
     modules = read_modules(modules_file.read_text()) if modules_file.exists() else {}
     found = [*seams(files), *rules_without_seams(files, modules), *layers(files, modules), *sizes(files),
              *ascii_only(files), *words(files), *headers(files), *links(root, files), *python_rules(files, Finding),
-             *circles(files, Finding)]
+             *circles(files, Finding),
+             *known_failures(root, ((file.path, file.text) for file in files), Finding)]
     notes = []
     try:
         found += formatting(root, files)

@@ -22,6 +22,7 @@ TEST(Schedule, SavesAtMultiplesWhateverElseWasSaved) {
   }
 }
 
+// failure: Lightning-AI/pytorch-lightning#21699
 TEST(Schedule, CountsADurationFromTheLastSaveOrSkip) {
   Schedule schedule = Schedule::parse("10s").value();
   schedule.start(100);

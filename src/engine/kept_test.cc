@@ -10,6 +10,7 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 using Stage = Saving::Stage;
 
+// failure: keras-team/keras#11420
 TEST(Save, OfANewBestIsAskedForOnce) {
   EngineOptions options = test_options();
   options.open.policy.best = BestRule{"loss", true};
@@ -86,6 +87,7 @@ TEST(Save, OfTheGridIsNeverSkipped) {
       options);
 }
 
+// failure: kyutai-labs/pocket-tts#262
 TEST(Retention, DoesNotCountWhatIsNotFinite) {
   EngineOptions options = test_options();
   options.open.policy = {.keep_last = 2, .verified_min = 2};

@@ -19,6 +19,7 @@ using testing::Not;
 using testing::SizeIs;
 using Stage = Saving::Stage;
 
+// failure: pytorch/torchtitan#930
 TEST(Save, IsCommittedThenReadBack) {
   TestRun run;
   run.live([&](TestLife& me) {
@@ -50,6 +51,7 @@ TEST(Save, OfAStepThatIsSavedGivesThatSaveAgain) {
   });
 }
 
+// failure: NVIDIA/nvidia-resiliency-ext#373
 TEST(Save, ThatFallsDueWhileOneIsInFlightIsSkippedAndCounted) {
   TestRun run;
   run.live([&](TestLife& me) {
@@ -65,6 +67,7 @@ TEST(Save, ThatFallsDueWhileOneIsInFlightIsSkippedAndCounted) {
   });
 }
 
+// failure: NVIDIA-NeMo/Automodel#3824, intelligent-machine-learning/dlrover#1069, NVIDIA-NeMo/Automodel#3125
 TEST(Save, ThatIsAskedForWaitsForASlotAndIsNeverSkipped) {
   TestRun run;
   run.live([&](TestLife& me) {
@@ -82,6 +85,7 @@ TEST(Save, ThatIsAskedForWaitsForASlotAndIsNeverSkipped) {
   EXPECT_EQ(run.journal().checkpoints().size(), 6u);
 }
 
+// failure: NVIDIA/nvidia-resiliency-ext#373, NVIDIA/Megatron-LM#2422
 TEST(Save, WaitsForASlotOnlyUntilItsDeadline) {
   TestRun run;
   run.live([&](TestLife& me) {
@@ -138,6 +142,7 @@ void expect_survives(PlannedFault fault, Code code) {
   EXPECT_EQ(run.start().value(), 2u);
 }
 
+// failure: facebookresearch/metaseq#53
 TEST(FailedSave, OfAFullDiskGivesTheSpaceBack) {
   expect_survives({.kind = FaultKind::no_space, .op = SimOp::write, .path = "data/*.safetensors"},
                   Code::no_space);
@@ -146,6 +151,7 @@ TEST(FailedSave, OfAFullDiskGivesTheSpaceBack) {
                   Code::no_space);
 }
 
+// failure: NVIDIA-NeMo/Automodel#3254
 TEST(FailedSave, LeavesNothingHoweverLongTheDiskIsFull) {
   // The longest phases: nothing can be written at all, only the journal cannot, only late objects cannot.
   for (const char* const path : {"*", "journal/*", "data/*receipt*", "data/*manifest*", "data/*.sums*"}) {
@@ -172,6 +178,7 @@ TEST(FailedSave, LeavesNothingHoweverLongTheDiskIsFull) {
   }
 }
 
+// failure: rwth-i6/returnn#1829
 TEST(FailedSave, OfASyncThatFailedIsGivenUpAndMadeAnew) {
   expect_survives({.kind = FaultKind::sync_loses, .op = SimOp::sync, .path = "data/*.safetensors"},
                   Code::unavailable);
@@ -180,6 +187,7 @@ TEST(FailedSave, OfASyncThatFailedIsGivenUpAndMadeAnew) {
   expect_survives({.kind = FaultKind::eio, .op = SimOp::sync_dir, .path = "data/*"}, Code::unavailable);
 }
 
+// failure: google/orbax#605
 TEST(FailedSave, IsToldOnceWhereItIsToBeRaised) {
   EngineOptions options = test_options();
   options.raises_on_save_error = true;
@@ -197,6 +205,7 @@ TEST(FailedSave, IsToldOnceWhereItIsToBeRaised) {
 
 /// Whatever call on storage fails once: the save is either there or told as failed, never both, and the next
 /// one works.
+// failure: NVIDIA-NeMo/Automodel#3254, rwth-i6/returnn#1829, google/orbax#605
 TEST(FailedSave, AtAnyCallIsToldAsItIs) {
   std::uint64_t failed_count = 0, hit_count = 0;
   for (const SimOp op :
@@ -241,6 +250,7 @@ TEST(FailedSave, AtAnyCallIsToldAsItIs) {
   EXPECT_GT(failed_count, 10u);
 }
 
+// failure: llnl/scr#174
 TEST(ReadBack, QuarantinesDamageAndTheNewestFallsBack) {
   TestRun run;
   run.live([&](TestLife& me) {
@@ -343,6 +353,7 @@ TEST(Retention, KeepsTheLastAndGivesTheRestBack) {
   EXPECT_EQ(run.journal().find(SaveId{1, 1, 0})->is_deleted, true);
 }
 
+// failure: facebookresearch/metaseq#53
 TEST(Retention, RemovesTheDebrisOfALifeThatWasKilled) {
   TestRun run;
   run.train(1, 1);
@@ -357,6 +368,7 @@ TEST(Retention, RemovesTheDebrisOfALifeThatWasKilled) {
   EXPECT_THAT(run.names("data"), ElementsAre("step-000000000001.a0001.t0"));
 }
 
+// failure: NVIDIA-NeMo/Megatron-Bridge#4839
 TEST(Fence, SurfacesAtBoundarySaveAndClose) {
   TestRun run;
   bool is_over = false;

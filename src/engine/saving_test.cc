@@ -11,6 +11,7 @@ namespace {
 
 using Stage = Saving::Stage;
 
+// failure: NVIDIA/Megatron-LM#1763
 TEST(Saving, ReachesOneStageAfterTheOther) {
   SteppedExecutor executor(1);
   Saving saving({1200, 3, 1}, executor);

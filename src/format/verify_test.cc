@@ -35,6 +35,7 @@ TEST(Verify, FindsNothingInAWholeSave) {
   EXPECT_THAT(Saved().verify(), testing::IsEmpty());
 }
 
+// failure: safetensors/safetensors#220
 TEST(Verify, FindsEveryFlippedByte) {
   Saved saved;
   struct Part {

@@ -96,6 +96,7 @@ TEST(Append, ReportsAFailureThatDidNotTakePlace) {
   }
 }
 
+// failure: DataBiosphere/toil#4333
 TEST(Append, RepeatsACreateWhoseFateIsUnknown) {
   World w;
   int lost = 0;
@@ -385,6 +386,7 @@ TEST(Append, RefusesToSpeakOfAJournalWithAHole) {
   EXPECT_EQ(w.store.trace, (Trace{"get 3", "get 4", "get 3", "list", "get 3"}));
 }
 
+// failure: DataBiosphere/toil#4333
 TEST(Append, LooksAgainWhereALookupWasStale) {
   World w;
   const History stood = w.others.history;
@@ -411,6 +413,7 @@ TEST(Append, ReportsEveryFailedAction) {
   }
 }
 
+// failure: NVIDIA/Megatron-LM#1763
 TEST(Append, DoesNotAcknowledgeWithoutTheSecondSyncAndLook) {
   for (const char* failing : {"sync", "get 3"}) {
     World w;
@@ -425,6 +428,7 @@ TEST(Append, DoesNotAcknowledgeWithoutTheSecondSyncAndLook) {
   }
 }
 
+// failure: huggingface/transformers#22170
 TEST(Append, DoesNotNeedTheHint) {
   World w;
   w.store.before = [&](const std::string& told) -> std::optional<Event> {

@@ -357,6 +357,7 @@ TEST(OsFs, IsInertInAForkedChild) {
   EXPECT_EQ(content(run / "file"), "parent");
 }
 
+// failure: pytorch/pytorch#175248
 TEST(OsFs, FullFileSystemIsNoSpace) {
   const TemporaryDirectory base;
   const std::string run = base / "full";
@@ -376,6 +377,7 @@ TEST(OsFs, FullFileSystemIsNoSpace) {
   EXPECT_EQ(::umount(run.c_str()), 0);
 }
 
+// failure: pytorch/pytorch#175248
 TEST(OsFs, FileSizeLimitIsNoSpace) {
   const TemporaryDirectory run;
   EXPECT_EQ(run_in_child([&] {

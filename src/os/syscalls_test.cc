@@ -71,6 +71,7 @@ class BentCalls : public testing::Test {
   }
 };
 
+// failure: coreweave/tensorizer#82
 TEST_F(BentCalls, ShortCountsAndInterruptionsAreGoneOnWith) {
   calls_.pwrite = short_pwrite;
   calls_.pread = short_pread;
@@ -90,6 +91,7 @@ TEST_F(BentCalls, ShortCountsAndInterruptionsAreGoneOnWith) {
   EXPECT_TRUE(fs_->close(file).ok());
 }
 
+// failure: coreweave/tensorizer#82
 TEST_F(BentCalls, WriteThatFailsHalfwayFails) {
   calls_.pwrite = failing_pwrite;
   const FileId file = fs_->create_excl("file").value();

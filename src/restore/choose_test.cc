@@ -117,6 +117,7 @@ TestJournal two_lineages() {
   return journal;
 }
 
+// failure: Lightning-AI/pytorch-lightning#19189
 TEST(Choose, TakesTheNewestOfTheLineage) {
   TestJournal journal = two_lineages();
   EXPECT_EQ(chosen(journal.history, "newest"), "400.a2");

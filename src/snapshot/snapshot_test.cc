@@ -136,6 +136,7 @@ TEST(Snapshot, OfNothingIsAHeader) {
   EXPECT_EQ(snapshot.state_bytes, 0u);
 }
 
+// failure: pytorch/pytorch#144657
 TEST(Snapshot, DoesNotChangeWithTheLiveState) {
   Owned owned;
   TensorView& view = owned.add("t", DType::u8, {1000});
@@ -157,6 +158,7 @@ TEST(Snapshot, KeepsAliasesAndTheTree) {
   EXPECT_EQ(snapshot.index.tree, owned.state().tree);
 }
 
+// failure: NVIDIA-NeMo/Automodel#3125
 TEST(Snapshot, ReusesTheMemoryOfTheArena) {
   Owned owned;
   owned.add("t", DType::u8, {3 * kChunkBytes});
@@ -199,6 +201,7 @@ TEST(Snapshot, RefusesWhatCannotBeRead) {
   EXPECT_TRUE(refused(packed.state())) << "half bytes in another order";
 }
 
+// failure: pytorch/pytorch#163548
 TEST(Snapshot, TakesAHundredThousandSmallTensors) {
   constexpr std::size_t kCount = 100'000;
   std::vector<float> memory(kCount);

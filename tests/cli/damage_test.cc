@@ -143,6 +143,7 @@ class Damage3 : public ::testing::Test {
 using EveryObject = Damage3;
 using EverySlot = Damage3;
 
+// failure: safetensors/safetensors#220
 TEST_F(EveryObject, AnyFlippedByteIsSeenAndNamedAndTheOlderCheckpointIsUsed) {
   for (const fs::path& object : objects_of(3)) {
     const std::string whole = read_file(object), key = key_of(object);
@@ -162,6 +163,7 @@ TEST_F(EveryObject, AnyFlippedByteIsSeenAndNamedAndTheOlderCheckpointIsUsed) {
   }
 }
 
+// failure: sml2h3/dddd_trainer#36, pytorch/torchtitan#4011, xtdb/xtdb#1868
 TEST_F(EveryObject, OneThatIsMissingCutLongerOrEmptyIsSeenAndNamed) {
   for (const fs::path& object : objects_of(3)) {
     const std::string whole = read_file(object), key = key_of(object);

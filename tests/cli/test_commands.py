@@ -248,6 +248,7 @@ def test_an_ambiguous_number_is_78_naming_the_candidates(tmp_path):
 # -- show
 
 
+@pytest.mark.failure("google/orbax#648")
 def test_show(trained):
     status, said = unbroken_json("show", trained)
     assert status == 0 and (said["step"], said["attempt"]) == (12, 1)

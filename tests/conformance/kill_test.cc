@@ -72,6 +72,7 @@ std::vector<std::string> passes() {
   return found;
 }
 
+// failure: Lightning-AI/pytorch-lightning#688
 TEST(Kill, AtAnyPointLeavesWholeObjectsAndNoDebrisThatStays) {
   const std::vector<std::string> all = passes();
   ASSERT_GE(all.size(), 12U);

@@ -85,6 +85,7 @@ def expected(tmp_path_factory):
 
 
 @pytest.mark.parametrize("seed, where", [(0, "tmp_path"), (1, "in_memory"), (2, "in_memory"), (3, "in_memory")])
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#688")
 def test_random_kills_of_a_saving_run(seed, where, request, expected):
     """25 kills each, 100 in all. The oracle stands outside: what the child said before it died."""
     chance = random.Random(seed)
@@ -126,6 +127,7 @@ def points_of(directory, steps):
     return passes
 
 
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#688", "petuum/adaptdl#70", "NVIDIA-NeMo/Speech#7948")
 def test_a_kill_at_every_named_point(in_memory, expected):
     """Each point that a fresh life or a resumed one passes: the first time, and one time in the middle."""
     steps = 12
@@ -173,6 +175,7 @@ def begin(directory, *arguments, code=LONG, env=None):
     raise AssertionError(process.stderr.read())
 
 
+@pytest.mark.failure("NVIDIA/apex#629")
 def test_a_second_process_is_refused_naming_the_first(tmp_path):
     first = begin(tmp_path / "run", 1_000_000, 1, 0.01)
     status, _, err = program.run(python(LONG, tmp_path / "run", 10))

@@ -34,6 +34,7 @@ def test_only_takes_what_it_matches(trained, only, names):
     [("modle.*", "model"), ("model.hed", r"model\.head"), (["n", "model.layer.0.wight"], r"layer\\\.0\.weight"),
      ("zzz", "model, n"), ("N", "")],
 )  # fmt: skip
+@pytest.mark.failure("FareedKhan-dev/train-llm-from-scratch#36")
 def test_only_that_matches_nothing_lists_near_names(trained, only, near):
     with pytest.raises(Misconfigured, match=f"matches no name in checkpoint 2.a1.*{near}") as caught:
         unbroken.load(trained, only=only)

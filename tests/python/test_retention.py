@@ -38,6 +38,7 @@ def train(path, steps=8, body=score, **more):
             body(run, step)
 
 
+@pytest.mark.failure("huggingface/transformers#11748")
 def test_a_new_best_is_saved_whatever_every_says(run_dir):
     train(run_dir, every=1000, keep_last=5, keep_best=("loss", "min"))
     assert list(entries(run_dir)) == ["8.a1", "5.a1", "2.a1", "1.a1"]
@@ -50,12 +51,14 @@ def test_the_greatest_can_be_best(run_dir):
     assert unbroken.load(run_dir, at="best:loss").step == 8
 
 
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#21106")
 def test_a_metric_belongs_to_the_boundary_that_ends_its_body(run_dir):
     train(run_dir, every=1000, keep_best=("loss", "min"))
     assert entries(run_dir)["5.a1"]["metrics"]["loss"] == 1.0
     assert unbroken.load(run_dir, at="best:loss")["w"].tolist() == [5, 5, 5]
 
 
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#21106")
 def test_a_step_that_logs_no_metric_is_no_best(run_dir):
     train(run_dir, every=1000, keep_best=("val", "min"), body=lambda run, step: run.log(val=step) if step == 3 else None)
     assert unbroken.load(run_dir, at="best:val").step == 4
@@ -124,6 +127,7 @@ def test_a_tag_of_a_body_that_breaks_is_forgotten(run_dir):
 
 
 @pytest.mark.parametrize("at, step", [("best:loss", 5), ("tag:two", 2), (3, 3), ("3.a1", 3), ("newest", 8)])
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#19189", "facebookresearch/mmf#144")
 def test_resume_in_every_form(run_dir, at, step):
     train(run_dir, every=1, keep_last=9, keep_best=("loss", "min"),
           body=lambda run, step: (score(run, step), run.save(tag="two" if step == 1 else None)))  # fmt: skip

@@ -14,6 +14,7 @@ from unbroken import Misconfigured, NothingToResume, _native, errors, metrics, o
 native = pytest.mark.skipif(_native.core.__name__ == "fake_core", reason="needs the native core")
 
 
+@pytest.mark.failure("open-mmlab/mmocr#292")
 def test_steps_go_from_the_restored_one_to_n(run_dir):
     with stops_at(3):
         assert life(run_dir, 10) == [0, 1, 2]
@@ -42,6 +43,7 @@ def test_the_first_line_says_what_was_found(run_dir, capsys):
     assert "unbroken: resumed from 2.a1: step 2, attempt 2" in capsys.readouterr().err
 
 
+@pytest.mark.failure("NVIDIA/Megatron-LM#3981")
 def test_a_broken_body_is_not_completed_and_not_saved(run_dir):
     with unbroken.Run(run_dir) as run:
         for step in run.steps(9):
@@ -79,6 +81,7 @@ def test_other_loops(run_dir):
         assert run.step() == 6
 
 
+@pytest.mark.failure("huggingface/diffusers#3467", "vllm-project/speculators#859")
 def test_micro_batches_make_one_step(run_dir):
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -98,6 +101,7 @@ def test_micro_batches_make_one_step(run_dir):
         assert saving.durable.result() == "2.a1"
 
 
+@pytest.mark.failure("CodefyUI/CodefyUI#118")
 def test_a_boundary_without_an_optimizer_step_is_an_error(run_dir):
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -127,6 +131,7 @@ def test_step_needs_a_restore_and_no_steps_loop(run_dir):
 # -- saves
 
 
+@pytest.mark.failure("NVIDIA/Megatron-LM#3981")
 def test_a_save_in_a_body_is_taken_at_its_end(run_dir):
     with unbroken.Run(run_dir) as run:
         for step in run.steps(6):
@@ -162,6 +167,7 @@ def test_a_save_before_any_step_has_the_restored_label_or_none(run_dir):
         assert run.restore() == 2 and run.state["more"] == 1
 
 
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#21699", "lucidrains/stylegan2-pytorch#238")
 def test_when_saves_are_taken(run_dir, fake, monkeypatch):
     kinds, at_boundary = [], saver.Saver.at_boundary
     monkeypatch.setattr(saver.Saver, "at_boundary", lambda *a: (kinds.append(a[1:3]), at_boundary(*a)))
@@ -179,6 +185,7 @@ def test_when_saves_are_taken(run_dir, fake, monkeypatch):
     assert session.is_closed
 
 
+@pytest.mark.failure("rwth-i6/returnn#1829")
 def test_a_failed_save_in_the_background_is_said_once_and_training_goes_on(run_dir, fake, capsys):
     def body(run, step):
         if step == 1:
@@ -210,6 +217,7 @@ def test_an_explicit_save_that_waits_raises(run_dir, fake):
         life(run_dir, 4, body)
 
 
+@pytest.mark.failure("google/orbax#605")
 def test_an_explicit_save_that_does_not_wait_keeps_its_error(run_dir, fake):
     savings = []
 
@@ -222,6 +230,7 @@ def test_an_explicit_save_that_does_not_wait_keeps_its_error(run_dir, fake):
     assert isinstance(savings[0].durable.exception(), unbroken.StorageFull)
 
 
+@pytest.mark.failure("sml2h3/dddd_trainer#36")
 def test_falling_back_names_the_damage_and_what_is_used(run_dir, fake, capsys):
     def body(run, step):
         run.state["k"] = step
@@ -249,6 +258,7 @@ def test_being_superseded_is_a_stop_at_the_boundary(run_dir, fake):
     assert not isinstance(caught.value, Exception)
 
 
+@pytest.mark.failure("huggingface/transformers#40500")
 def test_what_cannot_be_kept_is_refused_at_the_first_save(run_dir):
     def body(run, step):
         run.state["f"] = {"deep": [body]}
@@ -297,6 +307,7 @@ def test_the_tap_sees_every_tensor_and_every_value(run_dir, fake):
 
 
 @pytest.mark.parametrize("name", sorted(options.LATER))
+@pytest.mark.failure("verl-project/verl#7955")
 def test_keywords_of_later_versions_are_refused_by_name(run_dir, name):
     unbroken.Run(run_dir, **{name: options.LATER[name]}).close()
     with pytest.raises(Misconfigured, match=f"^{name}: comes later$") as caught:
@@ -311,6 +322,7 @@ def test_functions_of_later_versions_are_refused_by_name(run_dir):
     run.close()
 
 
+@pytest.mark.failure("verl-project/verl#7955")
 def test_a_keyword_that_nobody_knows_is_a_type_error(run_dir):
     with pytest.raises(TypeError, match="keep_lst"):
         unbroken.Run(run_dir, keep_lst=3)

@@ -38,6 +38,7 @@ def in_child(check) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#20542")
 def test_sigterm_finishes_the_step_saves_it_and_interrupts(run_dir):
     before = signal.getsignal(signal.SIGTERM)
 
@@ -108,6 +109,7 @@ def test_another_thread_is_told_that_signals_are_not_watched(run_dir, capsys):
     assert "signals cannot be watched" in capsys.readouterr().err
 
 
+@pytest.mark.failure("GaTech-RL2/EgoVerse#621")
 def test_a_forked_child_is_inert(run_dir, before):
     with unbroken.Run(run_dir) as run:
         for _ in run.steps(2):
@@ -226,6 +228,7 @@ def test_a_run_of_another_thread_is_told_where_one_of_the_main_thread_is_open(tm
 # -- what it comes to
 
 
+@pytest.mark.failure("goodfire-ai/spd#677", "skypilot-org/skypilot#1610")
 def test_between_the_construction_and_the_first_step_nothing_is_lost(run_dir, before, capsys):
     for began in (0, 3):
         with pytest.raises(Interrupted) as caught, unbroken.Run(run_dir) as run:
@@ -241,6 +244,7 @@ def test_between_the_construction_and_the_first_step_nothing_is_lost(run_dir, be
         assert run.restore() == 3
 
 
+@pytest.mark.failure("goodfire-ai/spd#677")
 def test_during_the_restore_nothing_is_lost(run_dir, before, capsys):
     life(run_dir, 3)
     with pytest.raises(Interrupted) as caught, unbroken.Run(run_dir) as run:

@@ -24,6 +24,7 @@ TEST(FirstLife, StartsAtStepZeroInAnEmptyDirectory) {
   EXPECT_TRUE(run.world.disk().exists("RUN"));
 }
 
+// failure: NVIDIA-NeMo/Speech#14259
 TEST(FirstLife, IsRefusedWhereTheEnvironmentTellsOfAnEarlierLife) {
   for (const auto& [name, value] :
        {std::pair("SLURM_RESTART_COUNT", "1"), std::pair("TORCHELASTIC_RESTART_COUNT", "2"),
@@ -62,6 +63,7 @@ TEST(FirstLife, IsPermittedDespiteASignByFresh) {
   EXPECT_EQ(named.start(options).value(), 0u) << "the name of a checkpoint is only a sign";
 }
 
+// failure: NVIDIA-NeMo/Speech#10228
 TEST(FirstLife, IsNeverBesideARunThatLostItsJournal) {
   for (const char* ours : {"RUN", "hint", "fold/00000000000000000256",
                            "data/step-000000000001.a0001.t0/receipt-00000", "metrics/a0001.jsonl"}) {
@@ -175,6 +177,7 @@ TEST(FirstLife, TwoAtOnceMakeOneRun) {
   }
 }
 
+// failure: NVIDIA-NeMo/Speech#10228
 TEST(FirstLife, IsRefusedWhileNothingThatIsThereCanBeLoadedUnlessFresh) {
   TestRun run;
   run.train(1, 2);

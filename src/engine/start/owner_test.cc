@@ -89,6 +89,7 @@ TEST(Owner, ThatClosedIsNotLookedFor) {
   EXPECT_EQ(run.journal().attempts().size(), 2u);
 }
 
+// failure: NVIDIA-NeMo/Megatron-Bridge#4839
 TEST(Owner, OfThisVeryProcessIsFenced) {
   TestRun run;
   run.live([](TestLife& me) {

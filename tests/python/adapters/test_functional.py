@@ -34,6 +34,7 @@ def test_steps_count_from_zero_and_go_on_in_the_next_process(run_dir):
     assert (loaded.step, loaded.name, bits(dict(loaded))) == (41, "41.a2", bits(state(4)))
 
 
+@pytest.mark.failure("ray-project/ray#3781")
 def test_what_was_saved_last_is_the_newest_whatever_its_step(run_dir):
     names = [unbroken.save(state(k), run_dir, step=step) for k, step in enumerate((7, 7, 3, 5))]
     assert names == ["7.a1", "7.a2", "3.a3", "5.a3"]
@@ -61,6 +62,7 @@ def test_the_directory_is_a_run(run_dir):
     assert unbroken.save(state(0), run_dir) == "6.a3"
 
 
+@pytest.mark.failure("pytorch/pytorch#144657", "pytorch/torchtitan#930")
 def test_async_save_copies_before_it_returns(run_dir):
     value = state(1)
     saving = unbroken.async_save(value, run_dir, step=4)
@@ -142,12 +144,14 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
+@pytest.mark.failure("intelligent-machine-learning/dlrover#1092")
 def test_the_end_of_the_process_waits_and_a_child_owns_nothing(run_dir):
     status, _, err = finish(child(EXITS, run_dir))
     assert status == 3, err
     assert unbroken.load(run_dir)["w"] == bytes(1 << 20)
 
 
+@pytest.mark.failure("NVIDIA-NeMo/Automodel#3254")
 def test_a_save_that_fails_raises_and_leaves_its_step_to_the_next(run_dir, fake):
     fake.Session.fail_saves = [("no_space", "StorageFull", "the disk is full", "")]
     with pytest.raises(unbroken.StorageFull) as caught:

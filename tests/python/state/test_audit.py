@@ -65,6 +65,10 @@ def run(run_dir):
 
 
 @pytest.mark.parametrize("kind, make", [(kind, make) for kind, several in KINDS.items() for make in several])
+@pytest.mark.failure(
+    "KempnerInstitute/KempnerForge#51", "lightly-ai/lightly-train#301", "DLR-RM/stable-baselines3#1256",
+    "CodefyUI/CodefyUI#118",
+)  # fmt: skip
 def test_each_kind_is_found_wherever_it_is_and_not_where_it_is_attached(run, kind, make):
     value = make()
     run.attach(model=MODEL)
@@ -118,6 +122,7 @@ def test_without_roots_it_looks_at_the_callers_variables(run):
     del noise
 
 
+@pytest.mark.failure("KempnerInstitute/KempnerForge#51")
 def test_the_first_restore_says_a_line_for_each(run_dir, capsys):
     for _ in range(2):
         model, forgotten = nn.Linear(1, 1), torch.Generator()

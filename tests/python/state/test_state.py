@@ -244,6 +244,7 @@ def draw(generator):
     )
 
 
+@pytest.mark.failure("cselab/korali#341")
 def test_attached_generators_go_on(run_dir):
     before = {name: make(1) for name, make in GENERATORS.items()}
     for generator in before.values():
@@ -275,6 +276,7 @@ def test_another_sort_of_generator_is_a_mismatch(run_dir):
             second_life(run_dir, g=other)
 
 
+@pytest.mark.failure("huggingface/transformers#11582", "huggingface/transformers#40500")
 def test_global_generators_go_on_without_being_asked(run_dir):
     import torch
 

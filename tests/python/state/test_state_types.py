@@ -147,6 +147,7 @@ def restored(path, value):
 
 
 @pytest.mark.parametrize("name", COME_BACK)
+@pytest.mark.failure("huggingface/accelerate#3971")
 def test_what_comes_back_is_what_went_in(run_dir, name):
     back = restored(run_dir, COME_BACK[name])
     assert alike(back, COME_BACK[name]), back

@@ -28,6 +28,9 @@ def epochs_of(kind, workers, persistent=False, **more):
 
 @pytest.mark.parametrize("workers, persistent", SETTINGS)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.failure(
+    "meta-pytorch/data#1437", "meta-pytorch/data#1251", "huggingface/datasets#7901", "huggingface/datasets#8145",
+)  # fmt: skip
 def test_it_goes_on_after_any_batch(kind, workers, persistent, capfd):
     want = epochs_of(kind, workers, persistent)
     per_epoch = [sum(epoch == e for epoch, _ in want) for e in range(3)]
@@ -58,6 +61,7 @@ def test_items_without_batches():
     assert in_lives(lambda i: make("stream", 2, batch_size=None), [7, 25, 26], 75) == want
 
 
+@pytest.mark.failure("mosaicml/streaming#437")
 def test_a_state_is_used_and_nothing_is_read_again():
     first = make("state", 0)
     pull(first, 5)
@@ -91,6 +95,7 @@ def test_a_map_and_an_iterable_are_not_taken_for_each_other():
         make("stream", 0).load_state_dict(DataLoader(range(25), 3, seed=5).state_dict())
 
 
+@pytest.mark.failure("Lightning-AI/litgpt#2313")
 def test_the_epoch_is_told():
     class Told(Stream):
         def __iter__(self):

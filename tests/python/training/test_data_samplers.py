@@ -70,6 +70,7 @@ def make(name, workers=0, **more):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.failure("huggingface/datasets#7901")
 def test_every_stop_continues(name):
     want = pull(make(name), 12)
     if name not in ("list", "stateful"):

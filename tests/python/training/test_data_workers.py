@@ -35,6 +35,7 @@ def want():
     "workers, more",
     [(1, {}), (2, {"persistent_workers": True}), (4, {"prefetch_factor": 3}), (2, {"pin_memory": True})],
 )
+@pytest.mark.failure("starVLA/starVLA#351")
 def test_augmentation_is_alike_for_any_number_of_workers(want, workers, more):
     assert pull(make(workers, **more), 18) == want
 
@@ -43,6 +44,7 @@ def test_a_batch_fetch_of_the_data_set_is_seeded_by_item_too(want):
     assert pull(make(0, Batched()), 18) == want
 
 
+@pytest.mark.failure("fangchangma/sparse-to-dense.pytorch#19")
 def test_augmentation_differs_by_item_epoch_and_seed(want):
     draws = [row for _, batch in want for row in numpy.frombuffer(batch[3], numpy.float64).reshape(-1, 4)[:, 1]]
     assert len(set(draws)) == len(draws) == 3 * 23
@@ -60,6 +62,7 @@ WORKERS = [0, 1, 2, 4]
 
 
 @pytest.mark.parametrize("case", range(20))
+@pytest.mark.failure("meta-pytorch/data#1251", "starVLA/starVLA#351")
 def test_lives_with_other_numbers_of_workers(want, case):
     rng = random.Random(case)
     stops = sorted(rng.sample(range(1, 18), 2) if case % 2 else rng.sample(range(7, 12), 3))  # all in one epoch
@@ -80,6 +83,7 @@ def test_hundreds_of_ways_to_stop_three_times_in_an_epoch():
         assert in_lives(lambda i: make(0, range(23), collate_fn=list), stops, 18) == want, stops
 
 
+@pytest.mark.failure("mosaicml/streaming#619")
 def test_the_position_is_what_was_handed_out_not_what_was_prefetched():
     loader = make(2, prefetch_factor=2)
     pull(loader, 1)
@@ -90,6 +94,7 @@ def test_the_position_is_what_was_handed_out_not_what_was_prefetched():
     assert other.state_dict() | {"num_workers": 2} == state
 
 
+@pytest.mark.failure("determined-ai/determined#6708")
 def test_a_state_loaded_after_the_workers_were_made_counts(want):
     first = make(2)
     pull(first, 8)
@@ -99,6 +104,7 @@ def test_a_state_loaded_after_the_workers_were_made_counts(want):
     assert pull(second, 10) == want[8:]
 
 
+@pytest.mark.failure("huggingface/datasets#7447")
 def test_a_resumed_epoch_is_followed_by_whole_ones(want):
     first = make(2, persistent_workers=True)
     pull(first, 5)
@@ -107,6 +113,7 @@ def test_a_resumed_epoch_is_followed_by_whole_ones(want):
     assert [len(list(second)) for _ in range(3)] == [1, 6, 6]
 
 
+@pytest.mark.failure("open-mmlab/mmengine#1205", "openvdb/fvdb-reality-capture#159")
 def test_only_what_is_left_of_an_epoch_is_read():
     read = []
 
@@ -121,6 +128,7 @@ def test_only_what_is_left_of_an_epoch_is_read():
     assert len(read) == 4
 
 
+@pytest.mark.failure("huggingface/transformers#17055")
 def test_the_trainers_generators_are_not_shifted():
     random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
     before = random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
@@ -130,6 +138,7 @@ def test_the_trainers_generators_are_not_shifted():
     assert (random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
 
 
+@pytest.mark.failure("fangchangma/sparse-to-dense.pytorch#19")
 def test_without_per_sample_seeds_a_resumed_worker_does_not_repeat_its_draws():
     first = make(1, seed_samples=False)
     batches = pull(first, 3)
@@ -204,6 +213,7 @@ def test_workers_of_another_start_method(want):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.failure("k2-fsa/icefall#548")
 def test_another_content_of_the_same_length_is_a_mismatch(run_dir, workers):
     with unbroken.Run(run_dir) as run:
         for _ in run.steps(3, make(0)):
@@ -279,6 +289,7 @@ with unbroken.Run(sys.argv[1], every=1000) as run:
 """
 
 
+@pytest.mark.failure("GaTech-RL2/EgoVerse#621")
 def test_a_signal_to_the_whole_group_saves_once_and_ends_with_75(tmp_path):
     process = child(STOPPED, tmp_path / "run", start_new_session=True, stdin=subprocess.PIPE)
     process.stdout.readline()

@@ -26,6 +26,7 @@ def straight(*shape, epochs=3):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.failure("huggingface/accelerate#3242", "meta-pytorch/data#1437", "mosaicml/streaming#869")
 def test_every_stop_of_three_epochs_continues_exactly(shape):
     want = straight(*shape)
     assert len(want) == 3 * len(make(*shape))
@@ -72,6 +73,10 @@ def test_a_loaded_state_is_taken_up_by_the_next_iterator_in_plain_loops():
 
 
 @pytest.mark.parametrize("stops", [[1], [3], [4], [5], [3, 4, 8, 9], list(range(1, 12))])
+@pytest.mark.failure(
+    "huggingface/accelerate#3242", "Lightning-AI/pytorch-lightning#19815", "Lightning-AI/pytorch-lightning#850",
+    "facebookresearch/fairseq2#1042", "verl-project/verl#7401", "Lightning-AI/litgpt#2313",
+)  # fmt: skip
 def test_steps_continues_at_every_batch_and_epoch_edge(run_dir, stops):
     def life(path):
         with unbroken.Run(path, every=2) as run:
@@ -84,6 +89,31 @@ def test_steps_continues_at_every_batch_and_epoch_edge(run_dir, stops):
     got += life(run_dir / "killed")
     assert got == want
     assert [epoch for _, epoch, _ in want] == [0] * 4 + [1] * 4 + [2] * 4
+
+
+@pytest.mark.failure("huggingface/transformers#5605")
+def test_a_window_of_batches_that_was_begun_comes_again(run_dir):
+    """Four batches make a step: a life that ends among them is followed by one that takes all four."""
+    def life(path, count=None):
+        loader, seen = make(30, 3, True, False), []
+        with unbroken.Run(path, every=1) as run:
+            run.attach(loader=loader)
+            step = began = run.restore()
+            while True:
+                for batch in loader:
+                    seen.append((step, loader.epoch, batch))
+                    step = run.step(accumulate=4)
+                    run.drain()  # a save that is in flight lets the next one be skipped
+                    if len(seen) == count or step == 6:
+                        return began, seen
+
+    _, want = life(run_dir / "straight")
+    assert len(want) == 24 and [epoch for _, epoch, _ in want] == [0] * 10 + [1] * 10 + [2] * 4
+    for count in range(1, 23):
+        _, first = life(run_dir / str(count), count)
+        began, second = life(run_dir / str(count))
+        assert [entry for entry in first if entry[0] < began] + second == want, count
+        assert began == count // 4
 
 
 def test_it_draws_from_no_global_generator(run_dir):
@@ -105,6 +135,7 @@ def test_batches_are_collated_as_torch_does():
 @pytest.mark.parametrize(
     "change", [{"batch_size": 4}, {"shuffle": False}, {"drop_last": True}, {"seed": 9}, {"length": 11}]
 )
+@pytest.mark.failure("facebookresearch/fairseq#5344", "k2-fsa/icefall#548")
 def test_other_settings_are_a_mismatch_before_anything_is_written(run_dir, change):
     settings = {"length": 10, "batch_size": 3, "shuffle": True, "drop_last": False, "seed": 3}
 
@@ -122,6 +153,7 @@ def test_other_settings_are_a_mismatch_before_anything_is_written(run_dir, chang
         assert (name, saved, live) == (f"loader.{key}", repr(settings[key]), repr(change[key]))
 
 
+@pytest.mark.failure("facebookresearch/fairseq#5344")
 def test_a_position_behind_the_end_is_refused():
     loader = make(10, 3, False, False)
     for bad in ({"position": 5}, {"position": -1}, {"epoch": -1}):
@@ -157,11 +189,13 @@ def test_the_state_of_an_earlier_version_fits():
     assert loader._unbroken_next() == straight(10, 3, True, False)[6][1]
 
 
+@pytest.mark.failure("facebookresearch/fairseq2#1042", "verl-project/verl#7401")
 def test_an_empty_epoch_is_an_error_and_not_an_endless_loop(run_dir):
     with unbroken.Run(run_dir) as run, pytest.raises(Misconfigured, match="no batch"):
         next(run.steps(3, DataLoader([1], 2, drop_last=True)))
 
 
+@pytest.mark.failure("mosaicml/streaming#437")
 def test_an_iterable_without_state_is_refused(run_dir):
     with unbroken.Run(run_dir) as run, pytest.raises(Misconfigured, match="state_dict"):
         run.steps(3, [1, 2, 3])
@@ -191,6 +225,7 @@ class Foreign:
 
 
 @pytest.mark.parametrize("stops", [[2], [4], [5], [3, 4, 7, 8], list(range(1, 11))])
+@pytest.mark.failure("verl-project/verl#7401", "huggingface/transformers#17055")
 def test_a_foreign_loader_continues_and_its_iterators_shift_no_generator(run_dir, stops):
     def life(path):
         torch.manual_seed(1), random.seed(1)

@@ -81,12 +81,14 @@ def test_the_table_holds_every_scheduler_of_torch():
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 @pytest.mark.parametrize("optimizer", ["adamw", "adam_tensor_lr"])
+@pytest.mark.failure("lightly-ai/lightly-train#301", "vllm-project/speculators#900", "open-mmlab/mmocr#292")
 def test_every_scheduler_gives_the_same_series(run_dir, name, optimizer):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         continues(run_dir, [1, 4, 5, 9], 12, optimizer=OPTIMIZERS[optimizer], scheduler=SCHEDULERS[name])
 
 
+@pytest.mark.failure("THUDM/slime#1547")
 def test_resuming_twice_without_a_step_moves_nothing(run_dir):
     parts = {"scheduler": SCHEDULERS["cosine"]}
     want = train(run_dir / "straight", 9, **parts)[1]
@@ -96,6 +98,7 @@ def test_resuming_twice_without_a_step_moves_nothing(run_dir):
     assert train(run_dir / "killed", 9, **parts)[1] == want
 
 
+@pytest.mark.failure("ultralytics/yolov5#292")
 def test_a_scheduler_made_after_restore_does_not_overwrite_the_rate(run_dir):
     def life(steps, late):
         torch.manual_seed(1)
@@ -118,6 +121,7 @@ def test_a_scheduler_made_after_restore_does_not_overwrite_the_rate(run_dir):
     assert life(3, False) + life(8, True) == [0.1 * 0.5 ** (k // 2) for k in range(8)]
 
 
+@pytest.mark.failure("deepinsight/insightface#2143")
 def test_another_scheduler_is_a_mismatch_and_another_horizon_is_said(run_dir, capsys):
     with stops_at(3):
         train(run_dir, 9, scheduler=lambda o: lrs.CosineAnnealingLR(o, 20))
@@ -135,10 +139,12 @@ def make_scaler(**more):
     return torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3, **more)
 
 
+@pytest.mark.failure("huggingface/transformers#11663")
 def test_the_scaler_continues(run_dir):
     continues(run_dir, [1, 4, 5], 9, scaler=make_scaler)
 
 
+@pytest.mark.failure("huggingface/transformers#11663")
 def test_a_step_the_scaler_skipped_is_a_completed_step_and_its_scale_is_kept(run_dir):
     def life(stop):
         torch.manual_seed(1)
@@ -159,6 +165,7 @@ def test_a_step_the_scaler_skipped_is_a_completed_step_and_its_scale_is_kept(run
     assert life(3) + life(6) == [1024.0, 1024.0, 512.0, 512.0, 512.0, 1024.0]
 
 
+@pytest.mark.failure("facebookresearch/fairseq2#1346")
 def test_unscale_works_first_after_a_resume(run_dir):
     with stops_at(2):
         train(run_dir, 3, scaler=make_scaler)
@@ -182,6 +189,7 @@ def test_a_scaler_that_was_disabled_is_a_mismatch(run_dir):
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("pqr")))
+@pytest.mark.failure("pytorch/pytorch#6031", "pytorch/pytorch#113673")
 def test_parameters_of_one_shape_are_matched_by_name_not_by_place(run_dir, order):
     before = Twins()
     optimizer = O.Adam(before.parameters())
@@ -192,6 +200,7 @@ def test_parameters_of_one_shape_are_matched_by_name_not_by_place(run_dir, order
     assert moments(after, second) == moments(before, optimizer)
 
 
+@pytest.mark.failure("pytorch/pytorch#6031")
 def test_groups_are_matched_by_their_parameters(run_dir):
     before = Twins()
     optimizer = O.Adam([{"params": [before.p], "lr": 0.5}, {"params": [before.q, before.r], "lr": 0.25}])
@@ -203,6 +212,7 @@ def test_groups_are_matched_by_their_parameters(run_dir):
     assert moments(after, second) == moments(before, optimizer)
 
 
+@pytest.mark.failure("mli0603/stereo-transformer#58")
 def test_other_groups_and_a_frozen_layer_are_named(run_dir):
     before = Twins()
     trained(run_dir, before, O.Adam([{"params": [before.p]}, {"params": [before.q, before.r]}]))

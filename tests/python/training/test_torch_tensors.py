@@ -48,6 +48,7 @@ def raw(shape, dtype):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ALL_DTYPES)
+@pytest.mark.failure("NVIDIA/Megatron-LM#1350")
 def test_every_dtype_by_bytes(run_dir, name):
     dtype = getattr(torch, name)
     before = {"flat": raw((8,), dtype), "scalar": raw((1,), dtype).reshape(()), "empty": torch.empty((0, 2), dtype=dtype),
@@ -75,8 +76,9 @@ def trained_state(path, **named):
 
 @pytest.mark.parametrize(
     "saved, live",
-    [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.int64, torch.int32)],
+    [(torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32), (torch.int64, torch.int32), (torch.int32, torch.float32)],
 )
+@pytest.mark.failure("TensorAuto/OpenTau#185", "SlopDotCash/asi#2714")
 def test_another_dtype_is_refused(run_dir, saved, live):
     trained_state(run_dir, x=torch.zeros(3, dtype=saved))
     target = torch.ones(3, dtype=live)
@@ -91,6 +93,7 @@ def test_another_dtype_is_refused(run_dir, saved, live):
     assert target.tolist() == [1, 1, 1]
 
 
+@pytest.mark.failure("NVIDIA/apex#480", "TensorAuto/OpenTau#185")
 def test_optimizer_state_of_another_dtype_than_the_parameter_is_kept_as_it_is(run_dir):
     before = Twins(dtype=torch.bfloat16)
     optimizer = O.SGD(before.parameters(), lr=0.1, momentum=0.9)
@@ -105,6 +108,7 @@ def test_optimizer_state_of_another_dtype_than_the_parameter_is_kept_as_it_is(ru
     assert moments(after, second) == moments(before, optimizer)
 
 
+@pytest.mark.failure("pytorch/pytorch#1995")
 def test_views_write_their_own_bytes_only(run_dir):
     big = torch.arange(10_000.0)
     views = {"slice": big[5:15], "transposed": big[:600].reshape(20, 30).T,
@@ -128,6 +132,7 @@ class Tied(nn.Module):
             self.head.weight = self.embed.weight
 
 
+@pytest.mark.failure("huggingface/accelerate#2807")
 def test_tied_weights_are_kept_once_and_stay_tied(run_dir, fake):
     before = Tied()
     trained(run_dir, before, O.Adam(before.parameters()))
@@ -142,6 +147,7 @@ def test_tied_weights_are_kept_once_and_stay_tied(run_dir, fake):
 
 
 @pytest.mark.parametrize("first, second", [(True, False), (False, True)])
+@pytest.mark.failure("huggingface/transformers#38870")
 def test_other_ties_are_a_mismatch(run_dir, first, second):
     before, after = Tied(first), Tied(second)
     trained_state(run_dir, model=before)
@@ -178,6 +184,9 @@ WRAPPERS = [
 ]
 
 
+@pytest.mark.failure(
+    "karpathy/nanoGPT#325", "FareedKhan-dev/train-llm-from-scratch#36", "facebookresearch/fairseq2#412",
+)  # fmt: skip
 def test_wrappers_leave_no_trace_in_names(run_dir, process_group):
     want = Net().state_dict().keys()
     for i, kinds in enumerate(WRAPPERS):
@@ -190,6 +199,7 @@ def test_wrappers_leave_no_trace_in_names(run_dir, process_group):
             assert bits(after.state_dict()) == bits(before.state_dict())
 
 
+@pytest.mark.failure("facebookresearch/fairseq2#412")
 def test_a_wrapped_child_and_a_child_called_like_a_wrapper(run_dir):
     class Outer(nn.Module):
         def __init__(self, compiled):
@@ -217,6 +227,7 @@ class Extra(nn.Linear):
         self.scale, self.history = state["scale"], state["history"]
 
 
+@pytest.mark.failure("NVIDIA/Megatron-LM#1350")
 def test_extra_state_of_modules(run_dir):
     before, after = nn.Sequential(Extra()), nn.Sequential(Extra())
     before[0].scale, before[0].history = 2.5, torch.ones(4)
@@ -248,6 +259,7 @@ def test_what_cannot_be_kept_is_refused_by_path(run_dir, bad, where):
         trained_state(run_dir, x=bad())
 
 
+@pytest.mark.failure("huggingface/transformers#38870")
 def test_batch_norm_and_shapes_and_missing_names(run_dir):
     before = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     before(torch.randn(4, 2))
@@ -266,6 +278,7 @@ def test_batch_norm_and_shapes_and_missing_names(run_dir):
     ]
 
 
+@pytest.mark.failure("cselab/korali#341")
 def test_torch_generators_go_on(run_dir):
     before, after = torch.Generator().manual_seed(3), torch.Generator()
     torch.rand(5, generator=before)
@@ -274,6 +287,7 @@ def test_torch_generators_go_on(run_dir):
     assert torch.rand(5, generator=after).tolist() == torch.rand(5, generator=before).tolist()
 
 
+@pytest.mark.failure("harubaru/waifu-diffusion#31")
 def test_saving_has_no_effect_on_training(run_dir):
     runs = [train(run_dir / str(i), 6, every=every, optimizer=OPTIMIZERS["adam"]) for i, every in enumerate((1, 1000))]
     assert runs[0] == runs[1]
@@ -295,6 +309,7 @@ def test_load_into_is_strict_and_in_place(run_dir):
         unbroken.load(run_dir, into={"other": Net()})
 
 
+@pytest.mark.failure("google/orbax#648")
 def test_load_gives_the_shape_that_was_attached(run_dir):
     before = Net()
     trained(run_dir, before, O.Adam(before.parameters()))
@@ -310,6 +325,7 @@ def test_load_gives_the_shape_that_was_attached(run_dir):
         unbroken.load(run_dir, at=77)
 
 
+@pytest.mark.failure("Megvii-BaseDetection/YOLOX#1318", "ai2cm/ace#349")
 def test_averaged_weights_and_their_schedule_continue(run_dir):
     from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn
 
@@ -338,6 +354,7 @@ def test_averaged_weights_and_their_schedule_continue(run_dir):
     assert want[0] != want[1]
 
 
+@pytest.mark.failure("huggingface/accelerate#3971", "pytorch/ao#3314")
 def test_quantised_state_of_an_optimizer_keeps_its_codes_and_what_they_share(run_dir):
     def make():
         model = Twins()
@@ -368,6 +385,7 @@ def test_state_of_a_parameter_in_no_group_is_refused(run_dir):
         trained(run_dir, model, optimizer)
 
 
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#18482")
 def test_a_restore_that_did_nothing_would_be_noticed(run_dir, monkeypatch):
     trained_state(run_dir, model=nn.Linear(2, 2))
     from unbroken._state.plan import Plan
@@ -385,6 +403,7 @@ def test_a_restore_that_did_nothing_would_be_noticed(run_dir, monkeypatch):
         attach(run_dir, model=model)
 
 
+@pytest.mark.failure("Lightning-AI/pytorch-lightning#20379")
 def test_extending_a_finished_run_takes_the_next_steps_only(run_dir):
     first = train(run_dir / "a", 4)[0]
     more = train(run_dir / "a", 7, seed=5)[0]
