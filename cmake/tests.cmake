@@ -27,3 +27,7 @@ if(NOT UNBROKEN_SANITIZE)
   endforeach()
   set_tests_properties(sim_seeds PROPERTIES LABELS sim TIMEOUT 900)
 endif()
+
+# What lives lose in tests/crash and tests/loss, from outside the process.
+add_executable(saver tests/loss/saver.cc)
+target_link_libraries(saver PRIVATE unbroken_session unbroken_warnings)

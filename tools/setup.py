@@ -17,6 +17,7 @@ PACKAGES = """
     libgtest-dev libgmock-dev
     clang-19 libclang-rt-19-dev clang-format-19
     spin zsh man-db
+    e2fsprogs xfsprogs qemu-system-common
 """.split()
 # Only where the interpreter that runs this script is Debian's own.
 PYTHON_PACKAGES = ["python3-venv", "python3-dev"]

@@ -41,14 +41,16 @@ with unbroken.Run(directory, every=every) as run:
 SAVING = TRAIN.replace("time.sleep(delay_s)", "(step + 1) % every or run.save()")
 
 
-def start(command, *, env=None, is_ordinary=False, **more):
+def start(command, *, env=None, is_ordinary=False, prepare=lambda: None, **more):
     """A process with captured output. It hears Ctrl-C also where the tests run in the background of a shell.
+    `prepare` runs in it before the command.
 
     With `is_ordinary` it belongs to a user for whom permissions count: us, or where we are root, nobody.
     """
     nobody = pwd.getpwnam("nobody") if is_ordinary and os.geteuid() == 0 else None
 
-    def prepare():
+    def before():
+        prepare()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if nobody:
             os.setgroups([])
@@ -57,7 +59,7 @@ def start(command, *, env=None, is_ordinary=False, **more):
 
     return subprocess.Popen(
         list(map(str, command)), env={**CLEAN, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, preexec_fn=prepare, **more,
+        stderr=subprocess.PIPE, text=True, preexec_fn=before, **more,
     )  # fmt: skip
 
 

@@ -1,67 +1,15 @@
 """SIGKILL at any moment: nothing that was acknowledged is lost, no restart waits, and the end is that of an undisturbed run."""
 
 import os
-import random
 import re
-import selectors
 import shutil
 import signal
-import sys
-import time
-from pathlib import Path
 
 import program
 import pytest
+from kills import kill_often
+from life import TRAINER, Life, Oracle
 from program import TRAIN, python, start
-
-TRAINER = [sys.executable, str(Path(__file__).resolve().parent / "trainer.py")]
-
-
-class Life:
-    """One life of trainer.py, read line by line from outside."""
-
-    def __init__(self, directory, steps, env=None):
-        self.process = start([*TRAINER, directory, steps], env=env)
-        os.set_blocking(self.process.stdout.fileno(), False)
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.process.stdout, selectors.EVENT_READ)
-        self.rest, self.resumed, self.acked, self.final = b"", None, [], None
-        self.is_over = False
-
-    def read(self, wait_s):
-        """Takes in what it says, for at most `wait_s`."""
-        if self.is_over or not self.selector.select(wait_s):
-            return
-        piece = os.read(self.process.stdout.fileno(), 65536)
-        self.is_over = not piece
-        *lines, self.rest = (self.rest + piece).split(b"\n")
-        for line in lines:
-            word, value = line.decode().split()
-            if word == "resumed":
-                self.resumed = int(value)
-            elif word == "ack":
-                self.acked.append(int(value.split(".")[0]))
-            elif word == "final":
-                self.final = value
-
-    def run_for(self, seconds, is_ready=lambda life: True):
-        """Lets it live that long after it `is_ready`; False where it ended before."""
-        while not is_ready(self) and not self.is_over:
-            self.read(1)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and not self.is_over:
-            self.read(max(0, end - time.monotonic()))
-        return not self.is_over
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        return self.finish()
-
-    def finish(self):
-        while not self.is_over:
-            self.read(60)
-        err = self.process.stderr.read()
-        return self.process.wait(60), err
 
 
 def undisturbed(directory, steps):
@@ -86,34 +34,12 @@ def expected(tmp_path_factory):
 
 @pytest.mark.parametrize("seed, where", [(0, "tmp_path"), (1, "in_memory"), (2, "in_memory"), (3, "in_memory")])
 @pytest.mark.failure("Lightning-AI/pytorch-lightning#688")
-def test_random_kills_of_a_saving_run(seed, where, request, expected):
+def test_random_kills_of_a_saving_run(seed, where, request):
     """25 kills each, 100 in all. The oracle stands outside: what the child said before it died."""
-    chance = random.Random(seed)
-    directory, steps, kills = request.getfixturevalue(where) / "run", 100_000, 25
-    newest_ack, resumed_above_0 = 0, 0
-    for kill in range(kills):
-        life = Life(directory, steps)
-        if chance.random() < 0.25:  # at any time: while it starts, opens, restores
-            alive = life.run_for(chance.random() * 0.5)
-        else:  # while it saves
-            alive = life.run_for(chance.random() * 0.15, is_ready=lambda life: life.resumed is not None)
-        assert alive, life.finish()
-        _, err = life.kill()
-        assert "error:" not in err and "takeover" not in err, err
-        if life.resumed is not None:
-            assert life.resumed >= newest_ack, f"kill {kill}: resumed from {life.resumed}, {newest_ack} was acknowledged\n{err}"
-            resumed_above_0 += life.resumed > 0
-        newest_ack = max([newest_ack, *life.acked])
-    assert newest_ack > 0 and resumed_above_0 > kills / 4
-
-    last = newest_ack + 5
-    life = Life(directory, last)
-    status, err = life.finish()
-    assert status == 0, err
-    assert life.resumed >= newest_ack
-    # What was saved but not acknowledged may lie beyond: then the run had no step left to do.
-    assert life.final == expected(max(last, life.resumed))
-    assert program.unbroken("verify", directory)[0] == 0
+    folder, kills = request.getfixturevalue(where), 25
+    oracle = Oracle(TRAINER)
+    kill_often(folder / "run", folder / "undisturbed", oracle, seed, kills)
+    assert oracle.newest > 0 and oracle.resumes > kills / 4
 
 
 def points_of(directory, steps):
