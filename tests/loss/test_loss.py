@@ -1,4 +1,4 @@
-"""Sudden loss on real file systems: a sample of the campaigns of tools/lives.py, and the faults they have to find."""
+"""Sudden loss on real file systems: a sample of the campaigns of lives.py, and the faults they have to find."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ import program
 import pytest
 from life import die_with_parent
 
-LIVES = [sys.executable, program.ROOT / "tools/lives.py", "loss"]
+LIVES = [sys.executable, Path(__file__).resolve().parent / "lives.py", "loss"]
 
 
 def needs(why):

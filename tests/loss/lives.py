@@ -13,14 +13,13 @@ import sys
 import time
 from pathlib import Path
 
-import ledger
-
-ROOT = Path(__file__).resolve().parent.parent
-for part in ("tests/cli", "tests/crash", "tests/loss"):
+ROOT = Path(__file__).resolve().parents[2]
+for part in ("tools", "tests/cli", "tests/crash"):
     sys.path.insert(0, str(ROOT / part))
 
 import blocks  # noqa: E402
 import filesystem  # noqa: E402
+import ledger  # noqa: E402
 import program  # noqa: E402
 from kills import kill_often  # noqa: E402
 from life import SAVER, TRAINER, Oracle, Violation, die_with_parent  # noqa: E402
