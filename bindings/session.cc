@@ -240,12 +240,22 @@ class PySession {
                 const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree,
                 const Metrics& metrics, bool is_finite, const std::vector<std::string>& tags) {
     for (const std::string& tag : tags) unwrap(check_tag_name(tag));
-    const StateView state = state_of(tensors, aliases, tree);
+    const StateView state = [&] {
+      try {
+        return state_of(tensors, aliases, tree);
+      } catch (const nb::python_error& e) {
+        save_failed(step, e.what());
+        throw;
+      }
+    }();
     auto saved = [&] {
       const nb::gil_scoped_release released;
       return engine_->save(step, state, {.metrics = metrics, .is_finite = is_finite, .tags = tags}, by());
     }();
     return PySaving(unwrap(std::move(saved)), runtime_->seams());
+  }
+  void save_failed(std::uint64_t step, const std::string& why) {
+    engine_->save_failed(step, Error(Code::bad_argument, why));
   }
   std::vector<std::string> digests(const std::vector<TensorTuple>& tensors) {
     const std::vector<TensorView> views = views_of(tensors);
@@ -268,7 +278,7 @@ class PySession {
     out["saves_skipped"] = health.saves_skipped;
     return out;
   }
-  std::vector<std::string> take_messages() { return engine_->status().take_messages(); }
+  std::vector<std::string> take_messages(bool goes_on) { return engine_->status().take_messages(goes_on); }
   bool drain(std::optional<double> timeout_s) {
     const nb::gil_scoped_release released;
     const auto limit =
@@ -323,10 +333,11 @@ void bind_session(nb::module_& m) {
       .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"))
       .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
            nb::arg("metrics"), nb::arg("is_finite"), nb::arg("tags"))
+      .def("save_failed", &PySession::save_failed, nb::arg("step"), nb::arg("why"))
       .def("is_best", &PySession::is_best, nb::arg("metrics"))
       .def("digests", &PySession::digests, nb::arg("tensors"))
       .def("health", &PySession::health)
-      .def("take_messages", &PySession::take_messages)
+      .def("take_messages", &PySession::take_messages, nb::arg("goes_on"))
       .def("drain", &PySession::drain, nb::arg("timeout_s").none())
       .def("close", &PySession::close);
 }

@@ -149,7 +149,7 @@ class _Book:
 
     def _last(self) -> int:
         """The greatest step of this attempt that is durable or may become so; a failed save leaves its step."""
-        for line in call(self._session.take_messages):
+        for line in call(self._session.take_messages, False):
             say(line)
         for saving in self._in_flight:
             if saving.is_durable:

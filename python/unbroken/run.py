@@ -308,7 +308,7 @@ class Run:
         if kind is not None:
             self._hand_over_metrics()
             self._saver.at_boundary(self._step, kind, read(self._noted), capture)
-        self._say_messages()
+        self._say_messages(goes_on=not is_last)
         self._obey_stop()
 
     def _check_all_taken(self):
@@ -472,8 +472,9 @@ class Run:
                     "unbroken ls DIR",
                 )
 
-    def _say_messages(self) -> None:
-        for line in call(self._session.take_messages):
+    def _say_messages(self, goes_on: bool = True) -> None:
+        goes_on = goes_on and not (self._stop.is_pending or self._is_closed or self._raises)
+        for line in call(self._session.take_messages, goes_on):
             say(line)
 
     def _become_inert(self) -> None:

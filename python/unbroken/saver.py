@@ -59,8 +59,8 @@ class Saver:
         """The save of a boundary, which is also every save that was asked for.
 
         Waits where it is the last one or somebody waits. Errors: those of the save, where it waits or errors in
-        the background are to be raised; else a failure is said. Misconfigured (what cannot be kept) always; a Bug
-        of ours never but in the last save, whoever waits.
+        the background are to be raised; else it is among the messages of the core, as each failed save is.
+        Misconfigured (what cannot be kept) always; a Bug of ours never but in the last save, whoever waits.
         """
         (deferred, tags), self._deferred, self._tags = (self._deferred, self._tags), [], []
         waits = kind == "last" or (kind != "emergency" and any(wait for _, wait in deferred))
@@ -71,24 +71,27 @@ class Saver:
                 saving.wait("durable")
         except BaseException as error:
             saving.fail(error)
-            is_background = isinstance(error, Error) and not isinstance(error, Misconfigured)
+            is_background = isinstance(error, Error | MemoryError) and not isinstance(error, Misconfigured)
             is_awaited = kind == "last" or (waits and not isinstance(error, Bug))
             if is_awaited or not is_background or (self._raises and kind != "emergency"):
                 raise
-            say(f"the save of step {step} failed: {error}")
         finally:
             for other, _ in deferred[1:]:
                 other.follow(saving)
 
     def _take(self, saving, step, metrics, capture, tags) -> None:
         self._session.begin_save()
-        capture = capture or self.capture()
-        is_finite = self._note_health()
-        tree = canonical({"dict": capture.tree})
-        for name, value in self._attached.of_type(object):
-            said = getattr(type(value), "_unbroken_provenance", None)
-            if said is not None:
-                call(self._session.describe, f"data.{name}"[:_KEY_MAX], said(value))
+        try:
+            capture = capture or self.capture()
+            is_finite = self._note_health()
+            tree = canonical({"dict": capture.tree})
+            for name, value in self._attached.of_type(object):
+                said = getattr(type(value), "_unbroken_provenance", None)
+                if said is not None:
+                    call(self._session.describe, f"data.{name}"[:_KEY_MAX], said(value))
+        except Exception as error:  # from here on the core counts and tells failures itself
+            self._session.save_failed(step, str(error) or type(error).__name__)
+            raise
         saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, is_finite, tags))
 
     def _note_health(self) -> bool:

@@ -36,6 +36,12 @@ Deadline Background::by() const {
 }
 
 bool Background::post(Lane lane, std::function<void(Background&)> job) {
+  if (enqueue(lane, std::move(job))) return true;
+  status_->worry("a background job was refused: the executor is full or stopping");
+  return false;
+}
+
+bool Background::enqueue(Lane lane, std::function<void(Background&)> job) {
   jobs_.fetch_add(1);
   auto task = [me = shared_from_this(), job = std::move(job)] {
     try {
@@ -49,22 +55,29 @@ bool Background::post(Lane lane, std::function<void(Background&)> job) {
   };
   if (seams_.executor.post(lane, std::move(task))) return true;
   jobs_.fetch_sub(1);
-  status_->worry("a background job was refused: the executor is full or stopping");
   return false;
 }
 
 bool Background::post_for(const std::shared_ptr<Saving>& saving, Lane lane,
                           std::function<void(Background&)> job) {
-  const bool is_taken = post(lane, [saving, job = std::move(job)](Background& me) {
+  const bool is_taken = enqueue(lane, [saving, job = std::move(job)](Background& me) {
     try {
       job(me);
     } catch (const std::exception& e) {
-      saving->fail(Error(Code::bug, e.what()));
-      throw;
+      me.lose(saving, Error(Code::bug, e.what()));
     }
   });
-  if (!is_taken) saving->fail(Error(Code::stopped, "the executor is full or stopping"));
+  if (!is_taken) lose(saving, Error(Code::stopped, "the executor is full or stopping"));
   return is_taken;
+}
+
+void Background::lose(const std::shared_ptr<Saving>& saving, Error error) {
+  if (saving->has_reached(Saving::Stage::durable)) {
+    status_->worry(fmt::format("checkpoint {} could not be read back: {}", saving->name(), error.what()));
+  } else {
+    status_->save_failed(saving->id(), error);
+  }
+  saving->fail(std::move(error));
 }
 
 SaveId Background::next_id(std::uint64_t step) {
@@ -201,7 +214,8 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
         append(verified_decision({commit.save, std::string(kRunTier), seams_.process.self().host}));
     if (!verified.ok()) {
       note_fence(verified.error());
-      return saving->fail(std::move(verified).error());
+      if (verified.is(Code::fenced)) return saving->fail(std::move(verified).error());
+      return lose(saving, std::move(verified).error());
     }
     status_->verified(commit.save, seconds_of(seams_.clock.now() - began));
     saving->reach(Saving::Stage::verified);
@@ -211,11 +225,12 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
   auto recorded = append(
       quarantine_decision(quarantine_of(commit.save, worst, seams_.process.self().host, opened_.life)));
   if (!recorded.ok()) note_fence(recorded.error());
+  const bool is_untold = !recorded.ok() && !recorded.is(Code::fenced);
   if (const Checkpoint* c = history_.find(commit.save); recorded.ok() && c != nullptr && c->is_intended)
     return saving->fail(Error(Code::vanished, fmt::format("checkpoint {} was removed by retention before it "
                                                           "was read back",
                                                           commit.save.name())));
-  if (recorded.ok() && recorded.value())
+  if (is_untold || (recorded.ok() && recorded.value()))
     status_->worry(fmt::format("checkpoint {} is damaged on storage: {}: {}", commit.save.name(),
                                worst.object, worst.what));
   const Checkpoint* newest = history_.newest();
@@ -247,6 +262,8 @@ void Background::tag_on_strand(const Saving& earlier, Saving& saving, const std:
     auto added = append(tag_decision({earlier.id(), tag}));
     if (added.ok()) continue;
     note_fence(added.error());
+    if (!added.is(Code::fenced))
+      status_->save_failed(saving.id(), Error(added.error()).with(fmt::format("tag {}", tag)));
     return saving.fail(std::move(added).error());
   }
   saving.reach(Saving::Stage::durable);

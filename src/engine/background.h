@@ -62,6 +62,10 @@ class Background : public std::enable_shared_from_this<Background> {
   /// The same for a job of one save, which is failed where the job throws or is not taken: nobody waits for
   /// it in vain.
   bool post_for(const std::shared_ptr<Saving>& saving, Lane lane, std::function<void(Background&)> job);
+  /// The same without a word where it is not taken.
+  bool enqueue(Lane lane, std::function<void(Background&)> job);
+  /// A job of this save did not come to its end.
+  void lose(const std::shared_ptr<Saving>& saving, Error error);
   Deadline by() const;
 
   void commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot, SaveFacts facts,

@@ -119,6 +119,20 @@ bool Engine::is_best(const Metrics& metrics) {
   return !best || rule->is_better(*value, *best);
 }
 
+Result<Snapshot> Engine::snapshot_of(const StateView& state, const Deadline& by) {
+  UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
+  UNBROKEN_POINT("save.before_snapshot");
+  try {
+    return take_snapshot(state, *arena_, seams_.executor);
+  } catch (const CheckFailed& e) {
+    return Error(Code::bug, e.what());
+  }
+}
+
+void Engine::save_failed(std::uint64_t step, const Error& error) {
+  status_->save_failed(background_->next_id(step), error, true);
+}
+
 Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView& state, const SaveWish& wish,
                                              const Deadline& by) {
   UNBROKEN_CHECK(is_open());
@@ -128,19 +142,9 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView
   if (auto earlier = background_->saving_of(step))
     return wish.tags.empty() ? earlier : background_->tag(earlier, wish.tags);
   const Instant began = stalled_since.value_or(seams_.clock.now());
-  UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
-  UNBROKEN_POINT("save.before_snapshot");
-  auto taken = [&]() -> Result<Snapshot> {
-    try {
-      return take_snapshot(state, *arena_, seams_.executor);
-    } catch (const CheckFailed& e) {
-      return Error(Code::bug, e.what());
-    }
-  }();
+  auto taken = snapshot_of(state, by);
   if (!taken.ok()) {
-    // Lack of memory, or a check of ours, is a save that failed; anything else is the caller's to mend.
-    if (taken.is(Code::unavailable) || taken.is(Code::bug))
-      status_->save_failed(background_->next_id(step), taken.error());
+    save_failed(step, taken.error());
     return std::move(taken).error();
   }
   Snapshot snapshot = std::move(taken).value();

@@ -79,10 +79,12 @@ class Engine {
   /// that this attempt saved already gives that save again; new tags of it are added, and the save that
   /// comes back is durable when they are. Waits where every snapshot slot is in use.
   /// Errors: fenced, bad_argument (closed; a view that cannot be read), unavailable (no memory), late,
-  /// stopped.
+  /// stopped. All but the first and a closed run are counted and told as those of the background are.
   Result<std::shared_ptr<Saving>> save(std::uint64_t step, const StateView& state, const SaveWish& wish,
                                        const Deadline& by);
 
+  /// A save of this step failed before save() could be called.
+  void save_failed(std::uint64_t step, const Error& error);
   /// Adds to the provenance of the saves from here on.
   void describe(const std::string& key, std::string value) { options_.provenance[key] = std::move(value); }
   bool has_tap() const { return static_cast<bool>(options_.tap); }
@@ -107,6 +109,7 @@ class Engine {
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Background> background_;
   void follow_costs(Instant now);
+  Result<Snapshot> snapshot_of(const StateView& state, const Deadline& by);
   std::optional<double> best_so_far();
 
   struct BestSave {

@@ -42,7 +42,7 @@ class Trainer {
     for (int i = 0; i < steps; ++i) {
       pass(kStep_s);
       ASSERT_TRUE(me_.train(++step_).ok());
-      for (const std::string& line : me_.engine->status().take_messages()) lines.push_back(line);
+      for (const std::string& line : me_.engine->status().take_messages(true)) lines.push_back(line);
       const bool is_first = std::exchange(is_first_, false);
       if (!me_.engine->is_due(step_) && !is_first) continue;
       save(stall_s);
@@ -122,7 +122,7 @@ TEST(Pace, InheritsWhatEarlierLivesMeasured) {
        [&](Trainer& trainer, TestLife&) { before_s = trainer.interval_s(); });
   live(run, options, 0, 2, Ends::closed, [&](Trainer& trainer, TestLife& me) {
     EXPECT_NEAR(trainer.interval_s(), before_s, 0.1 * before_s) << "before the first save of this life";
-    const auto lines = me.engine->status().take_messages();
+    const auto lines = me.engine->status().take_messages(true);
     ASSERT_THAT(lines, SizeIs(1));
     EXPECT_THAT(lines[0], HasSubstr("d = 2.0s a save"));
   });

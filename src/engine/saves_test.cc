@@ -99,6 +99,9 @@ TEST(Save, WaitsForASlotOnlyUntilItsDeadline) {
     ASSERT_TRUE(me.save(2).ok());
     const auto third = me.engine->save(3, me.model.view(), {}, me.seams.within(std::chrono::minutes(1)));
     EXPECT_TRUE(third.is(Code::late));
+    EXPECT_EQ(me.engine->status().health().state, Health::State::red);
+    EXPECT_EQ(me.engine->status().health().saves_failed, 1u) << "one that fails at once is a failed save too";
+    EXPECT_THAT(me.engine->status().take_messages(true), ElementsAre(HasSubstr("save 3.a1 failed")));
     EXPECT_TRUE(me.engine->drain(me.seams.within(std::chrono::minutes(1))).is(Code::late));
     EXPECT_TRUE(me.engine->close(me.seams.within(std::chrono::minutes(1))).is(Code::late));
     EXPECT_TRUE(me.close().ok()) << "it may be closed later";
@@ -121,7 +124,7 @@ void expect_survives(PlannedFault fault, Code code) {
     EXPECT_EQ(health.state, Health::State::red);
     EXPECT_EQ(health.saves_failed, 1u);
     EXPECT_THAT(health.why, ElementsAre(HasSubstr("2.a1")));
-    EXPECT_THAT(me.engine->status().take_messages(),
+    EXPECT_THAT(me.engine->status().take_messages(true),
                 ElementsAre(testing::AllOf(HasSubstr("2.a1 failed"), HasSubstr("1.a1 stands"))));
     EXPECT_EQ(me.newest(), "1.a1");
     EXPECT_TRUE(me.train(2).ok()) << "training goes on";
@@ -185,6 +188,38 @@ TEST(FailedSave, OfASyncThatFailedIsGivenUpAndMadeAnew) {
   expect_survives({.kind = FaultKind::sync_loses, .op = SimOp::sync, .path = "data/*receipt*"},
                   Code::unavailable);
   expect_survives({.kind = FaultKind::eio, .op = SimOp::sync_dir, .path = "data/*"}, Code::unavailable);
+}
+
+TEST(FailedSave, AtOnceIsRaisedByItsOwnCallAlone) {
+  EngineOptions options = test_options();
+  options.raises_on_save_error = true;
+  TestRun run;
+  run.live(
+      [&](TestLife& me) {
+        ASSERT_TRUE(me.restore().ok());
+        me.engine->save_failed(1, Error(Code::unavailable, "no memory"));
+        EXPECT_TRUE(me.train(1).ok()) << "who called has the error already";
+        EXPECT_EQ(me.engine->status().health().state, Health::State::red);
+        EXPECT_TRUE(me.save_fully(2).ok());
+        EXPECT_EQ(me.engine->status().health().state, Health::State::green);
+        EXPECT_EQ(me.engine->status().health().saves_failed, 1u);
+      },
+      options);
+}
+
+TEST(FailedSave, OfATagIsCounted) {
+  TestRun run;
+  run.live([&](TestLife& me) {
+    ASSERT_TRUE(me.restore().ok());
+    ASSERT_TRUE(me.save_fully(1).ok());
+    run.world.faults().plan({.kind = FaultKind::no_space, .op = SimOp::create_excl, .path = "journal/*"});
+    const auto tagged = me.save(1, {.tags = {"good"}});
+    ASSERT_TRUE(tagged.ok());
+    ASSERT_TRUE(tagged.value()->wait(Stage::durable, me.by()).ok());
+    EXPECT_TRUE(tagged.value()->error());
+    EXPECT_EQ(me.engine->status().health().saves_failed, 1u);
+    EXPECT_THAT(me.engine->status().take_messages(true), ElementsAre(HasSubstr("tag good")));
+  });
 }
 
 // failure: google/orbax#605
@@ -470,7 +505,8 @@ TEST(MetricsFile, ThatCannotBeWrittenIsSaidOnceAndStopsNothing) {
       ASSERT_TRUE(me.train(step, {{"loss", 1.0}}).ok());
       ASSERT_TRUE(me.engine->drain(me.by()).ok());
     }
-    EXPECT_THAT(me.engine->status().take_messages(), ElementsAre(HasSubstr("metrics could not be written")));
+    EXPECT_THAT(me.engine->status().take_messages(true),
+                ElementsAre(HasSubstr("metrics could not be written")));
     ASSERT_TRUE(me.train(6, {{"loss", 1.0}}).ok());
     ASSERT_TRUE(me.save_fully(6).ok());
     EXPECT_EQ(me.engine->status().health().state, Health::State::green);
@@ -504,6 +540,10 @@ TEST(Save, ThatCannotBePostedFailsAndIsNotWaitedFor) {
     const auto saving = me.save(2);
     ASSERT_TRUE(saving.ok());
     EXPECT_TRUE(saving.value()->is_settled(Stage::durable)) << "whoever waits for it waits for ever";
+    EXPECT_EQ(me.engine->status().health().state, Health::State::red);
+    EXPECT_EQ(me.engine->status().health().saves_failed, 1u);
+    EXPECT_THAT(me.engine->status().take_messages(true), ElementsAre(HasSubstr("save 2.a1 failed")))
+        << "said once";
     ASSERT_TRUE(me.train(2, {{"loss", 1.0}}).ok());
     me.executor.is_refusing = false;
     ASSERT_TRUE(me.engine->drain(me.by()).ok());

@@ -30,14 +30,17 @@ void Status::verified(const SaveId& save, double since_s) {
   if (saves_.last == save) saves_.last_verified_s = since_s;
 }
 
-void Status::save_failed(const SaveId& save, const Error& error) {
+void Status::save_failed(const SaveId& save, const Error& error, bool is_raised) {
   const std::lock_guard lock(mutex_);
   ++saves_failed_;
   last_failure_ = fmt::format("save {} failed: {}", save.name(), error.what());
-  unreported_ = Error(error).with("save " + save.name());
+  if (!is_raised) unreported_ = Error(error).with("save " + save.name());
   const std::string stands = newest_ ? newest_->name() + " stands" : "no checkpoint stands yet";
-  if (messages_.size() < kMessagesMax)
-    messages_.push_back(fmt::format("warning: {}; {}; training goes on", *last_failure_, stands));
+  add_message({fmt::format("warning: {}; {}", *last_failure_, stands), true});
+}
+
+void Status::add_message(Message message) {
+  if (messages_.size() < kMessagesMax) messages_.push_back(std::move(message));
 }
 
 void Status::save_skipped() {
@@ -47,7 +50,7 @@ void Status::save_skipped() {
 
 void Status::tell(std::string text) {
   const std::lock_guard lock(mutex_);
-  if (messages_.size() < kMessagesMax) messages_.push_back(std::move(text));
+  add_message({std::move(text)});
 }
 
 void Status::warn(std::string text) {
@@ -119,9 +122,15 @@ std::optional<Error> Status::take_failure() {
   return std::exchange(unreported_, std::nullopt);
 }
 
-std::vector<std::string> Status::take_messages() {
+std::vector<std::string> Status::take_messages(bool goes_on) {
+  std::vector<std::string> lines;
   const std::lock_guard lock(mutex_);
-  return std::exchange(messages_, {});
+  for (Message& message : messages_) {
+    if (message.is_failed_save && goes_on) message.text += "; training goes on";
+    lines.push_back(std::move(message.text));
+  }
+  messages_.clear();
+  return lines;
 }
 
 std::vector<Status::Cost> Status::take_costs() {

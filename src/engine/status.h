@@ -30,7 +30,8 @@ class Status {
   void saved(const SaveId& save, const Cost& cost);
   /// `since_s`: since the loop went on.
   void verified(const SaveId& save, double since_s);
-  void save_failed(const SaveId& save, const Error& error);
+  /// `is_raised`: the caller has the error already.
+  void save_failed(const SaveId& save, const Error& error, bool is_raised = false);
   void save_skipped();
   /// A line for a person.
   void tell(std::string text);
@@ -45,10 +46,10 @@ class Status {
   void set_newest(std::optional<SaveId> save);
   Health health() const;
   std::optional<Error> fence() const;
-  /// The failure of a background save that nobody was told of yet; asked once.
+  /// The failure of a save that was not raised yet; asked once.
   std::optional<Error> take_failure();
-  /// Lines to show a person, each once.
-  std::vector<std::string> take_messages();
+  /// Lines to show a person, each once. With `goes_on` those of failed saves say that training does.
+  std::vector<std::string> take_messages(bool goes_on);
   /// What the saves that were committed since the last call cost, oldest first.
   std::vector<Cost> take_costs();
   /// The saves of this life so far.
@@ -68,7 +69,12 @@ class Status {
   std::optional<std::string> last_failure_, worry_;
   std::string broken_promise_;
   std::optional<Error> unreported_, fence_;
-  std::vector<std::string> messages_;
+  struct Message {
+    std::string text;
+    bool is_failed_save = false;
+  };
+  void add_message(Message message);  ///< with the mutex held
+  std::vector<Message> messages_;
   std::vector<Cost> costs_;
   Saves saves_;
 };

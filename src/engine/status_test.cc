@@ -65,8 +65,8 @@ TEST(Status, NamesEveryReason) {
 TEST(Status, TellsAFailureOnceAndWhatStands) {
   Status status;
   status.save_failed({1, 1, 0}, Error(Code::unavailable, "EIO"));
-  EXPECT_THAT(status.take_messages(), ElementsAre(HasSubstr("no checkpoint stands yet")));
-  EXPECT_THAT(status.take_messages(), IsEmpty());
+  EXPECT_THAT(status.take_messages(true), ElementsAre(HasSubstr("no checkpoint stands yet")));
+  EXPECT_THAT(status.take_messages(true), IsEmpty());
   const auto failure = status.take_failure();
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->code(), Code::unavailable);
@@ -74,13 +74,23 @@ TEST(Status, TellsAFailureOnceAndWhatStands) {
   EXPECT_FALSE(status.take_failure());
   status.saved({2, 1, 0}, {0, 0});
   status.save_failed({3, 1, 0}, Error(Code::unavailable, "EIO"));
-  EXPECT_THAT(status.take_messages(), ElementsAre(HasSubstr("2.a1 stands; training goes on")));
+  EXPECT_THAT(status.take_messages(true), ElementsAre(HasSubstr("2.a1 stands; training goes on")));
+}
+
+TEST(Status, DoesNotSayThatTrainingGoesOnWhereItEnds) {
+  Status status;
+  status.save_failed({3, 1, 0}, Error(Code::no_space, "ENOSPC"));
+  EXPECT_THAT(status.take_messages(false),
+              ElementsAre("warning: save 3.a1 failed: ENOSPC; no checkpoint stands yet"));
+  status.save_failed({4, 1, 0}, Error(Code::no_space, "ENOSPC"), true);
+  EXPECT_EQ(status.health().saves_failed, 2u);
+  EXPECT_EQ(status.take_failure()->what(), "save 3.a1: ENOSPC") << "that of save 4.a1 was raised";
 }
 
 TEST(Status, KeepsABoundedNumberOfMessages) {
   Status status;
   for (int i = 0; i < 1000; ++i) status.warn("again");
-  EXPECT_LE(status.take_messages().size(), 100u);
+  EXPECT_LE(status.take_messages(true).size(), 100u);
 }
 
 TEST(Status, TellsTheCostOfEachSaveOnce) {
@@ -104,7 +114,7 @@ TEST(Status, IsYellowWhileAPromiseCannotBeKept) {
   status.saved({1, 1, 0}, {});
   status.verified({1, 1, 0}, 1);
   EXPECT_EQ(status.health().state, State::yellow);
-  EXPECT_THAT(status.take_messages(), ElementsAre("warning: rpo: 1m 0s cannot be kept")) << "said once";
+  EXPECT_THAT(status.take_messages(true), ElementsAre("warning: rpo: 1m 0s cannot be kept")) << "said once";
   status.promise_breaks("");
   EXPECT_EQ(status.health().state, State::green);
 }

@@ -71,7 +71,8 @@ struct Session::Impl final : Loader {
   Deadline by() const { return runtime->seams().within(kCallLimit); }
 
   void show_messages() const {
-    for (const std::string& line : engine->status().take_messages()) say(line);
+    const bool goes_on = !is_over && !raises_on_save_error && !stop.is_raised();
+    for (const std::string& line : engine->status().take_messages(goes_on)) say(line);
   }
 
   Result<> save_now(const Metrics& metrics, std::vector<std::string> tags = {}) {
@@ -89,11 +90,12 @@ struct Session::Impl final : Loader {
     return Done{};
   }
 
-  /// A save that fell due. That there is no memory for it now fails the save, not the training.
+  /// A save that fell due. What the caller cannot mend fails the save, not the training.
   Result<> save_due(const Metrics& metrics) {
     auto saved = save_now(metrics);
-    if ((saved.is(Code::unavailable) || saved.is(Code::bug)) && !raises_on_save_error) return Done{};
-    return saved;
+    const bool is_callers = saved.is(Code::fenced) || saved.is(Code::bad_argument);
+    if (is_callers || raises_on_save_error) return saved;
+    return Done{};
   }
 
   /// The state after the last step, on storage.

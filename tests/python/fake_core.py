@@ -85,6 +85,7 @@ class Session:
         self.newest, self.messages, self.taps, self.lines, self.is_closed = None, [], [], [], False
         self.superseded, self.tapped, self.failed = False, False, 0
         self.described = {}
+        self.fails_at_once = []  # errors of the next saves, raised by save() itself
         self.bug = None  # "boundary" or "save": where a check of ours fails
 
     @property
@@ -164,12 +165,16 @@ class Session:
     def save(self, step, tensors, alias, tree, metrics, is_finite, tags):
         json.loads(tree)
         if self.bug == "save":
+            self.save_failed(step, "snapshot.cc:1: invariant does not hold")
             raise _error("Bug", "snapshot.cc:1: invariant does not hold", "bug")
+        if self.fails_at_once:
+            error = self.fails_at_once.pop(0)
+            self.save_failed(step, error[2])
+            raise CoreError(*error)
         error = Session.fail_saves.pop(0) if Session.fail_saves else None
         name = f"{step}.a{self.attempt}"
         if error is not None:
-            self.failed += 1
-            self.messages.append(f"the save of step {step} failed: {error[2]}")
+            self.save_failed(step, error[2])
             return Saving(name, step, error)
         kept = [(t[0], t[1], t[2], t[5], d, _bytes(t)) for t, d in zip(tensors, digests(tensors), strict=True)]
         disk = self._disk["checkpoints"]
@@ -178,6 +183,10 @@ class Session:
                      "tree": tree, "metrics": metrics, "health": "ok" if is_finite else "non-finite"})  # fmt: skip
         self.newest = name
         return Saving(name, step)
+
+    def save_failed(self, step, why):
+        self.failed += 1
+        self.messages.append(f"warning: save {step}.a{self.attempt} failed: {why}")
 
     def digests(self, tensors):
         return digests(tensors)
@@ -194,9 +203,9 @@ class Session:
             raise _error("Superseded", "a newer attempt owns the run", "fenced")
         self.is_closed = True
 
-    def take_messages(self):
+    def take_messages(self, goes_on):
         messages, self.messages = self.messages, []
-        return messages
+        return [f"{line}; training goes on" if goes_on and " failed: " in line else line for line in messages]
 
 
 class Reader:

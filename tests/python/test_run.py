@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 
 import numpy
 import pytest
@@ -195,6 +196,69 @@ def test_a_failed_save_in_the_background_is_said_once_and_training_goes_on(run_d
 
     assert life(run_dir, 6, body, every=2) == list(range(6))
     assert capsys.readouterr().err.count("the disk is full") == 1
+
+
+AT_ONCE = [
+    FULL,
+    ("unavailable", "StorageUnavailable", "no memory for the snapshot", ""),
+    ("late", "StorageUnavailable", "no slot is free", ""),
+]
+
+
+@pytest.mark.parametrize("error", AT_ONCE, ids=lambda error: error[0])
+def test_a_save_that_fails_at_once_is_a_failed_save_like_any(run_dir, fake, capsys, error):
+    def body(run, step):
+        if step == 1:
+            run._session.fails_at_once = [error]
+        if step == 3:
+            assert run.health["state"] != "green" and run.health["saves_failed"] == 1
+
+    assert life(run_dir, 6, body, every=2) == list(range(6))
+    assert capsys.readouterr().err.count(f"{error[2]}; training goes on") == 1
+
+
+def test_a_lack_of_memory_while_the_state_is_gathered_is_a_failed_save(run_dir, fake, capsys, monkeypatch):
+    capture = saver.Saver.capture
+
+    def body(run, step):
+        def fail(self):
+            monkeypatch.setattr(saver.Saver, "capture", capture)
+            raise MemoryError
+
+        if step == 1:
+            monkeypatch.setattr(saver.Saver, "capture", fail)
+        if step == 3:
+            assert run.health["state"] != "green" and run.health["saves_failed"] == 1
+
+    assert life(run_dir, 6, body, every=2) == list(range(6))
+    assert capsys.readouterr().err.count("MemoryError") == 1
+
+
+def test_a_save_that_fails_at_once_raises_where_it_is_to_and_where_it_is_the_last(run_dir, fake, capsys):
+    def body(run, step):
+        if step == 3:
+            run._session.fails_at_once = [FULL]
+
+    with pytest.raises(unbroken.StorageFull):
+        life(run_dir, 6, body, every=2, on_save_error="raise")
+    with pytest.raises(unbroken.StorageFull):
+        life(run_dir, 4, body)
+    err = capsys.readouterr().err
+    assert err.count("the disk is full") == 2 and "training goes on" not in err
+
+
+@pytest.mark.parametrize("how", ["fails_at_once", "fail_saves"])
+def test_after_sigterm_nothing_says_that_training_goes_on(run_dir, fake, capsys, how):
+    def body(run, step):
+        if step == 3:
+            setattr(run._session if how == "fails_at_once" else fake.Session, how, [FULL])
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(unbroken.Interrupted) as caught:
+        life(run_dir, 9, body)
+    err = capsys.readouterr().err
+    assert caught.value.code == 76 and "1.a1 stands" in err
+    assert "failed: the disk is full" in err and "training goes on" not in err
 
 
 def test_the_last_save_raises_whatever_the_policy(run_dir, fake):
