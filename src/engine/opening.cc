@@ -49,6 +49,7 @@ class Opening {
         continue;
       }
       UNBROKEN_DO(apply_policy());
+      if (options_.sweep) options_.sweep(by_);
       opened_.history = std::move(history_);
       opened_.run = opened_.history.genesis()->run;
       return std::move(opened_);

@@ -42,6 +42,8 @@ struct OpenOptions {
   Policy policy;
   /// Asked once, right before the first record is appended: is this storage fit for a journal?
   std::function<Result<>(const Deadline&)> probe;
+  /// Called once this process owns the run: removes what killed ones left of a create. May be empty.
+  std::function<void(const Deadline&)> sweep;
 };
 
 struct FellBack {

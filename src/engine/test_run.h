@@ -13,7 +13,7 @@
 
 #include "base/point.h"
 #include "engine/engine.h"
-#include "filestore/file_store.h"
+#include "filestore/leftovers.h"
 #include "format/keys.h"
 #include "journal/slots.h"
 #include "sim/sim_world.h"
@@ -98,8 +98,10 @@ class TestLife {
       : process(me),
         executor(me.executor()),
         store(me.fs(), me.clock(), me.random("store"), {.path = "/runs/mlp"}),
-        seams{me.clock(), me.random("engine"), executor, store, me},
-        engine(std::make_unique<Engine>(seams, std::move(options))) {}
+        seams{me.clock(), me.random("engine"), executor, store, me} {
+    options.open.sweep = [this](const Deadline& deadline) { sweep_leftovers(store, deadline); };
+    engine = std::make_unique<Engine>(seams, std::move(options));
+  }
 
   Deadline by() const { return seams.within(std::chrono::hours(24 * 365 * 40)); }
   Result<> restore() { return engine->restore(model, by()); }

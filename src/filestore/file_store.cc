@@ -65,13 +65,16 @@ Result<> write_whole(Fs& fs, FileId file, Bytes data) {
 
 }  // namespace
 
-bool is_temporary_name(std::string_view name) {
-  if (!name.ends_with(kTemporarySuffix)) return false;
+std::optional<std::string_view> temporary_of(std::string_view name) {
+  if (!name.ends_with(kTemporarySuffix)) return std::nullopt;
   name.remove_suffix(kTemporarySuffix.size());
-  if (name.size() < kNonceDigits + 2) return false;
+  if (name.size() < kNonceDigits + 2) return std::nullopt;
   const std::string_view digits = name.substr(name.size() - kNonceDigits);
-  return name[name.size() - kNonceDigits - 1] == '.' &&
-         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  name.remove_suffix(kNonceDigits);
+  if (!name.ends_with('.') || digits.find_first_not_of("0123456789abcdef") != std::string_view::npos)
+    return std::nullopt;
+  name.remove_suffix(1);
+  return name;
 }
 
 FileStore::FileStore(Fs& fs, const Clock& clock, Random& random, FileStoreOptions options)
@@ -190,8 +193,9 @@ Result<Created> FileStore::publish(const std::string& temporary, std::string_vie
     auto linked = fs_.link(temporary, key);
     if (linked.ok() && linked.value() == Created::created) return linked;
     if (is_name_of(key, temporary)) return Created::created;
-    // Gone after an answer that was lost: it may have been moved to its name, where there are no links.
-    if (linked.is(Code::not_found) && tries_left < kLinkTries) return Created::unknown;
+    // Gone: the owner of the run swept it away, and then there is nothing; or it was moved to its name, where
+    // there are no links, and the answer was lost.
+    if (linked.is(Code::not_found)) return Created::unknown;
     const bool is_unknown = linked.ok() ? linked.value() == Created::unknown : linked.is(Code::unavailable);
     if (!is_unknown || --tries_left == 0) return linked;
     UNBROKEN_DO(check(by));
@@ -263,7 +267,7 @@ Result<std::vector<std::string>> FileStore::list(std::string_view prefix, const 
   if (!names.ok()) return seen(std::move(names).error(), "list", folder);
   // A name that is no key cannot be an object of ours.
   std::erase_if(names.value(),
-                [](const std::string& name) { return is_temporary_name(name) || !check_key(name).ok(); });
+                [](const std::string& name) { return temporary_of(name) || !check_key(name).ok(); });
   std::ranges::sort(names.value());
   return names;
 }
@@ -277,7 +281,9 @@ Result<> FileStore::remove(std::string_view key, const Deadline& by) {
   return removed;
 }
 
-Result<std::uint64_t> FileStore::sweep_temporaries(std::string_view prefix, const Deadline& by) {
+Result<std::uint64_t> FileStore::sweep(std::string_view prefix,
+                                       const std::function<bool(std::string_view)>& is_wanted,
+                                       const Deadline& by) {
   UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
   UNBROKEN_DO(check(by, "sweep", folder));
   auto names = fs_.list(folder);
@@ -285,8 +291,10 @@ Result<std::uint64_t> FileStore::sweep_temporaries(std::string_view prefix, cons
   if (!names.ok()) return told(std::move(names).error(), "sweep", folder);
   std::uint64_t count = 0;
   for (const std::string& name : names.value()) {
-    if (!is_temporary_name(name)) continue;
+    const auto object = temporary_of(name);
+    if (!object || !is_wanted(*object)) continue;
     UNBROKEN_DO(check(by, "sweep", folder));
+    UNBROKEN_POINT("filestore.before_sweep");
     if (auto gone = unless_gone(fs_.unlink(join(folder, name))); !gone.ok())
       return told(std::move(gone).error(), "sweep", folder);
     ++count;
@@ -301,7 +309,7 @@ Result<> FileStore::remove_folder(std::string_view prefix, const Deadline& by) {
   auto removed = unless_gone(fs_.remove_dir(folder));
   if (!removed.ok()) {
     // What a killed writer left behind must not keep the folder for ever.
-    UNBROKEN_TRY(const std::uint64_t swept, sweep_temporaries(prefix, by));
+    UNBROKEN_TRY(const std::uint64_t swept, sweep(prefix, [](std::string_view) { return true; }, by));
     UNBROKEN_DO(check(by, "remove folder", folder));
     if (swept > 0) removed = unless_gone(fs_.remove_dir(folder));
   }

@@ -11,8 +11,10 @@
 // before its name is visible; the name is durable after sync(). Every system call is an Fs method, so that
 // the simulator can lose, tear or reorder each of them.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -31,8 +33,9 @@ struct FileStoreOptions {
   bool exclusive_create = true;  ///< what probe_store() found or will find
 };
 
-/// Temporary names: "<name>.<16 hex digits>.tmp". They are not listed.
-bool is_temporary_name(std::string_view name);
+/// Of which object a name is the temporary one ("<object>.<16 hex digits>.tmp"); nullopt: of none. They are
+/// not listed.
+std::optional<std::string_view> temporary_of(std::string_view name);
 
 /// Threads: any number at once. Borrows `fs`, `clock` and `random`, which outlive it, its writers and
 /// readers.
@@ -55,9 +58,11 @@ class FileStore final : public Store {
   Result<> append(std::string_view key, Bytes data, const Deadline& by) override;
   Result<std::uint64_t> free_bytes(const Deadline& by) const override;
 
-  /// Removes the temporary names directly below `prefix` and says how many. A create() of another process
-  /// that is under way there fails cleanly (it makes nothing) and may be repeated.
-  Result<std::uint64_t> sweep_temporaries(std::string_view prefix, const Deadline& by);
+  /// Removes the temporary names directly below `prefix`, of the objects (by their names there) that
+  /// `is_wanted` takes, and says how many. A create() that is under way there meanwhile has made nothing: it
+  /// answers `unknown` and may be asked again.
+  Result<std::uint64_t> sweep(std::string_view prefix, const std::function<bool(std::string_view)>& is_wanted,
+                              const Deadline& by);
 
  private:
   Result<> check(const Deadline& by) const;

@@ -36,17 +36,29 @@ Result<> expect_refused(Store& store, const std::string& key, const std::string&
   return Done{};
 }
 
-}  // namespace
-
-Result<> probe_store(Store& store, Random& random, const Deadline& by) {
-  if (!store.capabilities().exclusive_create) return unfit(store, "it says that it has no exclusive create");
+Result<> probe_once(Store& store, Random& random, const Deadline& by) {
   // Named as a temporary: what a kill leaves here counts as debris everywhere.
   const std::string content = Nonce{random.next()}.hex();
-  const std::string key = fmt::format("{}probe.{}.tmp", kJournalPrefix, content);
+  const std::string key = fmt::format("{}{}.{}.tmp", kJournalPrefix, kProbeName, content);
   auto fit = expect_created(store, key, content, by);
   if (fit.ok()) fit = expect_refused(store, key, content, by);
   auto removed = store.remove(key, by);
   return fit.ok() ? std::move(removed) : std::move(fit);
+}
+
+}  // namespace
+
+Result<> probe_store(Store& store, Random& random, const Deadline& by) {
+  if (!store.capabilities().exclusive_create) return unfit(store, "it says that it has no exclusive create");
+  // Each start sweeps once, so nobody is disturbed so often by chance.
+  constexpr int kTries = 3;
+  for (int tries_left = kTries;;) {
+    auto fit = probe_once(store, random, by);
+    const bool may_be_disturbed = fit.is(Code::not_found) || fit.is(Code::unsupported);
+    if (may_be_disturbed && --tries_left > 0) continue;
+    if (fit.is(Code::not_found)) return unfit(store, "a new object was gone at once");
+    return fit;
+  }
 }
 
 }  // namespace unbroken

@@ -6,6 +6,7 @@
 
 #include "base/layout.h"
 #include "engine/start/first_life.h"
+#include "filestore/leftovers.h"
 #include "filestore/probe.h"
 #include "session/provenance.h"
 #include "world/advice.h"
@@ -47,6 +48,10 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
 
 Result<> Runtime::probe(const Deadline& by) {
   return probe_store(store_, random_, by);
+}
+
+void Runtime::sweep(const Deadline& by) {
+  sweep_leftovers(store_, by);
 }
 
 std::map<std::string, std::string> provenance_of(const Runtime& runtime) {

@@ -40,6 +40,8 @@ class Runtime {
   const std::vector<std::string>& notes() const { return notes_; }
   /// Is this storage fit for a journal?
   Result<> probe(const Deadline& by);
+  /// Removes what killed processes left (filestore/leftovers.h); for the owner alone.
+  void sweep(const Deadline& by);
 
  private:
   Runtime(std::unique_ptr<OsFs> fs, std::unique_ptr<OsExecutor> executor, FileSystemKind kind);

@@ -84,6 +84,7 @@ Result<EngineOptions> engine_options(const Process& process, const RunOptions& o
 
 void add_runtime(EngineOptions& engine, Runtime& runtime) {
   engine.open.probe = [&runtime](const Deadline& by) { return runtime.probe(by); };
+  engine.open.sweep = [&runtime](const Deadline& by) { runtime.sweep(by); };
   engine.provenance.merge(provenance_of(runtime));
 }
 

@@ -292,6 +292,17 @@ TEST_F(FileOrder, RefusedLinkIsAnErrorAndLeavesNothing) {
   EXPECT_THAT(files("journal"), IsEmpty());
 }
 
+TEST_F(FileOrder, ATemporaryNameThatWasSweptMakesNothingAndMayBeAskedForAgain) {
+  fs_.link_answer = [&](Fs& real, std::string_view from, std::string_view to) -> Result<Created> {
+    UNBROKEN_DO(real.unlink(from));
+    return real.link(from, to);
+  };
+  EXPECT_EQ(store_.create("journal/0", as_bytes("x"), by_).value(), Created::unknown);
+  EXPECT_THAT(files("journal"), IsEmpty());
+  fs_.link_answer = nullptr;
+  EXPECT_EQ(store_.create("journal/0", as_bytes("x"), by_).value(), Created::created);
+}
+
 TEST_F(FileOrder, AdviceIsRenamedAndNotSynced) {
   ASSERT_TRUE(store_.advise("hint", as_bytes("x"), by_).ok());
   EXPECT_THAT(fs_.take_calls(), ElementsAre("create_excl hint.NONCE.tmp", "write", "close", "rename hint"));
@@ -309,9 +320,21 @@ TEST_F(FileOrder, TemporariesAreHiddenSweptAndNeverKeepAFolder) {
   ASSERT_TRUE(create("data/notes.0123456789ABCDEF.tmp").ok());
   leave(temporary);
   EXPECT_THAT(store_.list("data/", by_).value(), ElementsAre("notes.0123456789ABCDEF.tmp", "object.tmp"));
-  EXPECT_EQ(store_.sweep_temporaries("data/", by_).value(), 1U);
-  EXPECT_EQ(store_.sweep_temporaries("data/", by_).value(), 0U);
-  EXPECT_EQ(store_.sweep_temporaries("none/", by_).value(), 0U);
+  const auto sweep = [&](const char* prefix, bool is_wanted) {
+    return store_
+        .sweep(
+            prefix,
+            [&](std::string_view object) {
+              EXPECT_EQ(object, "object");
+              return is_wanted;
+            },
+            by_)
+        .value();
+  };
+  EXPECT_EQ(sweep("data/", false), 0U);
+  EXPECT_EQ(sweep("data/", true), 1U);
+  EXPECT_EQ(sweep("data/", true), 0U);
+  EXPECT_EQ(sweep("none/", true), 0U);
   EXPECT_EQ(files("data").size(), 2U);
   leave(temporary);
   EXPECT_FALSE(store_.remove_folder("data/", by_).ok()) << "objects are in it";

@@ -89,7 +89,11 @@ TEST(Kill, AtAnyPointLeavesWholeObjectsAndNoDebrisThatStays) {
     }
     const auto names = store.list("journal/", client.soon()).value();
     EXPECT_LE(names.size(), 2U) << pass;
-    EXPECT_LE(client.store.sweep_temporaries("journal/", client.soon()).value(), 1U) << pass;
+    EXPECT_LE(client.store.sweep(
+                              "journal/", [](std::string_view) { return true; }, client.soon())
+                  .value(),
+              1U)
+        << pass;
     EXPECT_EQ(client.fs->list("journal").ok() ? client.fs->list("journal").value().size() : 0, names.size())
         << pass;
     // The next life goes on in the same place.

@@ -83,7 +83,20 @@ def test_a_kill_at_every_named_point(in_memory, expected):
         assert status == 0, f"after a kill at {name}, pass {pass_}: {err}"
         assert again.resumed >= max(life.acked, default=6 if source else 0), f"{name}, pass {pass_}"
         assert again.final == want or again.resumed == steps, f"{name}, pass {pass_}"
+        assert not list(directory.rglob("*.tmp")), f"{name}, pass {pass_}"
     assert named >= set(fresh) - {"step.boundary"} | {"open.loaded"}
+
+
+@pytest.mark.parametrize("pass_", [1, 2, 3])  # of the probe's object, of that which was not the first, of GENESIS
+def test_a_kill_in_the_first_append_leaves_nothing_for_ever(in_memory, pass_):
+    directory = in_memory / "run"
+    status, err = Life(directory, 3, env={"UNBROKEN_KILL": f"filestore.before_link:{pass_}:kill"}).finish()
+    assert status == -signal.SIGKILL, err
+    assert list((directory / "journal").glob("*.tmp")) and not list((directory / "journal").glob("0" * 20))
+    life = Life(directory, 3)
+    status, err = life.finish()
+    assert status == 0 and life.final, err
+    assert not list(directory.rglob("*.tmp"))
 
 
 # -- two processes on one directory

@@ -126,7 +126,33 @@ TEST(FirstLife, AKillBeforeGenesisLeavesAnEmptyDirectory) {
     EXPECT_FALSE(run.world.disk().exists("RUN"));
     EXPECT_FALSE(run.world.disk().exists(slot_key(0))) << point;
     EXPECT_EQ(run.start().value(), 0u) << point;
+    EXPECT_THAT(run.names("journal"), Not(Contains(HasSubstr(".tmp")))) << point;
   }
+}
+
+TEST(FirstLife, RemovesWhatKilledOnesLeftAndNothingElse) {
+  const std::string nonce = ".0123456789abcdef.tmp";
+  TestRun run;
+  run.train(1, 1);
+  const std::vector<std::string> ours{slot_key(0) + nonce,
+                                      slot_key(99) + nonce,
+                                      "journal/probe" + nonce,
+                                      "journal/probe" + nonce + nonce,
+                                      "RUN" + nonce,
+                                      "hint" + nonce,
+                                      "metrics/a0001.account" + nonce};
+  const std::vector<std::string> others{"journal/notes" + nonce, "notes" + nonce, "metrics/notes" + nonce,
+                                        "journal/" + std::string("00000000000000000099.tmp"),
+                                        "mine/RUN" + nonce};
+  for (const std::string& name : ours) run.world.disk().plant(name, "torn");
+  for (const std::string& name : others) run.world.disk().plant(name, "mine");
+  run.begin([](TestLife& me) { (void)me.restore(); }).kill_at_point("open.before_append");
+  EXPECT_TRUE(run.world.run().ok());
+  for (const std::string& name : ours)
+    EXPECT_TRUE(run.world.disk().exists(name)) << "not before OPEN: " << name;
+  EXPECT_EQ(run.start().value(), 1u);
+  for (const std::string& name : ours) EXPECT_FALSE(run.world.disk().exists(name)) << name;
+  for (const std::string& name : others) EXPECT_EQ(run.world.disk().peek(name), "mine") << name;
 }
 
 TEST(FirstLife, AKillBetweenGenesisAndRunIsMadeGood) {
