@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/counting_store.h"
+#include "cli/doctor/broken_journal.h"
 #include "cli/look.h"
 #include "cli/progress.h"
 #include "engine/driver.h"
@@ -34,6 +35,7 @@ struct CheckpointVerdict {
   SaveId save;
   bool is_quarantined;
   Verdict verdict;
+  bool is_in_journal = true;
 };
 
 struct Report {
@@ -88,8 +90,13 @@ class Verify {
     Report report;
     UNBROKEN_TRY(report.journal, verify_journal());
     for (const Checkpoint* c : wanted) {
-      UNBROKEN_TRY(const ReadSave::Found found,
-                   unbroken::run(seams_, ReadSave(c->commit, ReadSave::Depth::audit), by()));
+      auto read = unbroken::run(seams_, ReadSave(c->commit, ReadSave::Depth::audit), by());
+      if (read.is(Code::not_found)) {
+        const Damage damage{"data", 0, read.error().what()};
+        report.checkpoints.push_back({c->commit.save, c->is_quarantined(), {0, {damage}}});
+        continue;
+      }
+      UNBROKEN_TRY(const ReadSave::Found found, std::move(read));
       if (!found.damage.empty()) {
         UNBROKEN_TRY(const bool is_removed, was_removed(c->commit.save));
         if (is_removed) continue;
@@ -183,6 +190,7 @@ Json to_json(const Report& report) {
     entry["try"] = c.save.try_index;
     entry["name"] = c.save.name();
     entry["quarantined"] = c.is_quarantined;
+    entry["in_journal"] = c.is_in_journal;
     checkpoints.push_back(std::move(entry));
   }
   return {
@@ -201,23 +209,50 @@ std::string row(std::string_view name, const Verdict& verdict, std::string_view 
   return out;
 }
 
+/// What is wrong with a journal that cannot be folded, and what lies there whole all the same.
+Result<Report> report_broken(const std::string& directory) {
+  UNBROKEN_TRY(const std::unique_ptr<Runtime> runtime, open_directory(directory));
+  UNBROKEN_TRY(BrokenJournal broken,
+               examine_broken_journal(runtime->seams(), runtime->seams().within(kCallLimit)));
+  Report report;
+  report.journal = {broken.bytes_read, std::move(broken.errors)};
+  for (LeftSave& left : broken.saves)
+    report.checkpoints.push_back({left.commit.save,
+                                  left.is_quarantined,
+                                  {left.found.bytes_read, left.found.damage, left.found.unread},
+                                  left.is_in_journal});
+  return report;
+}
+
+Result<> show(const Report& report, const std::optional<Error>& failure, bool is_json) {
+  if (is_json) {
+    Json json = to_json(report);
+    if (failure) json["error"] = unbroken::to_json(*failure);
+    return print_json(json);
+  }
+  std::string text = row("journal, RUN", report.journal, "");
+  for (const CheckpointVerdict& c : report.checkpoints)
+    text += row(c.save.name(), c.verdict,
+                c.is_quarantined  ? "  (quarantined)"
+                : c.is_in_journal ? ""
+                                  : "  (not in what can be read of the journal)");
+  return print(text);
+}
+
 Result<int> verify(const std::string& directory, const std::string& at, bool is_json) {
-  UNBROKEN_TRY(const Look look, look_at(directory));
+  auto looked = look_at(directory);
+  if (looked.is(Code::journal_unreadable)) {
+    UNBROKEN_TRY(const Report broken, report_broken(directory));
+    UNBROKEN_DO(show(broken, looked.error(), is_json));
+    return unbroken::report(looked.error(), false);  // the object on stdout is written
+  }
+  UNBROKEN_TRY(const Look look, std::move(looked));
   auto verified = Verify(look).run(at);
   if (!verified.ok()) return pointing_to_list(std::move(verified).error(), directory);
   const Report& report = verified.value();
   std::optional<Error> failure = report.failure();
   if (failure) failure = pointing_to_list(std::move(*failure), directory);
-  if (is_json) {
-    Json json = to_json(report);
-    if (failure) json["error"] = unbroken::to_json(*failure);
-    UNBROKEN_DO(print_json(json));
-  } else {
-    std::string text = row("journal, RUN", report.journal, "");
-    for (const CheckpointVerdict& c : report.checkpoints)
-      text += row(c.save.name(), c.verdict, c.is_quarantined ? "  (quarantined)" : "");
-    UNBROKEN_DO(print(text));
-  }
+  UNBROKEN_DO(show(report, failure, is_json));
   if (failure) return unbroken::report(*failure, false);  // the object on stdout is written
   return report.is_damaged() ? static_cast<int>(ExitCode::bad_data) : 0;
 }

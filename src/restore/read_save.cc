@@ -127,6 +127,10 @@ std::vector<Action> ReadSave::on(const Event& event) {
     // that is not there too; everything else that went wrong says nothing about the bytes.
     const Code code = failed->error.code();
     const Impl::Look look = failed->error;
+    // It stands in place of data/ itself, so that no checkpoint can be reached, and says nothing of any.
+    if (code == Code::bad_argument)
+      return me.fail(Error(Code::not_found, "no checkpoint can be reached: " + failed->error.what())
+                         .next(failed->error.next_command()));
     if (code == Code::corrupt || code == Code::not_found) return me.on_look(&look);
     if (me.depth != Depth::audit || code != Code::unavailable) return me.fail(failed->error);
     me.found.unread.push_back({failed->key, failed->error});

@@ -47,7 +47,7 @@ class ReadSave final : public Machine {
     std::uint64_t bytes_read = 0;
   };
   /// After is_over(). Errors: unavailable (not of an audit: EIO, EACCES and the like are not damage),
-  /// unsupported (an unknown critical feature is not damage either), bad_argument (data/ is no folder), late,
+  /// unsupported (an unknown critical feature is not damage either), not_found (data/ is no folder), late,
   /// stopped.
   Result<Found> take();
 

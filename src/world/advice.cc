@@ -23,7 +23,7 @@ std::string next_command(const Error& error, std::string_view directory, std::st
   const int number = error.system_error();
   switch (error.code()) {
     case Code::journal_unreadable:
-      return "unbroken verify " + where;
+      return "unbroken doctor " + where;
     case Code::no_space:
       if (number == EDQUOT) return "quota -s";
       return number == EFBIG ? "ulimit -f" : fmt::format("df -h {0}; df -i {0}", where);

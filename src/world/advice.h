@@ -7,7 +7,7 @@
 namespace unbroken {
 
 /// Fills in the next command of an error about the run in `directory`: a damaged journal is looked at with
-/// `unbroken verify`, storage with the system's own tools. `object` is the name below the directory that was
+/// `unbroken doctor`, storage with the system's own tools. `object` is the name below the directory that was
 /// asked for, where one was. Errors that have a next command, or that no command helps with, stay as they
 /// are.
 Error advised(Error error, std::string_view directory, std::string_view object = {});

@@ -13,7 +13,7 @@ std::string next_of(Code code, int number = 0, std::string_view directory = "/ru
 }
 
 TEST(Advice, NamesTheDirectoryAndWhatToRun) {
-  EXPECT_EQ(next_of(Code::journal_unreadable), "unbroken verify /runs/mlp");
+  EXPECT_EQ(next_of(Code::journal_unreadable), "unbroken doctor /runs/mlp");
   EXPECT_EQ(next_of(Code::no_space, ENOSPC), "df -h /runs/mlp; df -i /runs/mlp");
   EXPECT_EQ(next_of(Code::no_space, EDQUOT), "quota -s");
   EXPECT_EQ(next_of(Code::unavailable, EIO), "findmnt -T /runs/mlp");
@@ -29,7 +29,7 @@ TEST(Advice, LeavesWhatSaysItBetterOrNeedsNone) {
 }
 
 TEST(Advice, IsACommandWhateverTheDirectoryIsCalled) {
-  EXPECT_EQ(next_of(Code::journal_unreadable, 0, "/my runs/it's"), "unbroken verify '/my runs/it'\\''s'");
+  EXPECT_EQ(next_of(Code::journal_unreadable, 0, "/my runs/it's"), "unbroken doctor '/my runs/it'\\''s'");
   EXPECT_EQ(shell_word(""), "''");
   EXPECT_EQ(shell_word("~/x"), "'~/x'");
 }

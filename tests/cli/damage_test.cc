@@ -303,7 +303,7 @@ TEST_F(EveryObject, AFolderOfDataThatIsNoFolderIsRefusedAndNothingIsPutAside) {
     Small small;
     auto session = small.begin(directory_);
     const auto step = session.ok() ? session.value().restore() : Result<std::uint64_t>(session.error());
-    EXPECT_TRUE(step.is(Code::bad_argument)) << kind << (step.ok() ? "" : ": " + step.error().what());
+    EXPECT_TRUE(step.is(Code::not_found)) << kind << (step.ok() ? "" : ": " + step.error().what());
     fs::remove(data);
   }
   fs::rename(temporary_ / "elsewhere", data);
@@ -435,7 +435,7 @@ TEST_F(EverySlot, AStrangeThingInItsPlaceIsRefusedAndTheDirectoryNamed) {
       const auto step = session.value().restore();
       ASSERT_TRUE(step.is(Code::journal_unreadable))
           << key << " is " << kind << (step.ok() ? "" : ": " + step.error().what());
-      EXPECT_EQ(step.error().next_command(), "unbroken verify " + start.copy().string());
+      EXPECT_EQ(step.error().next_command(), "unbroken doctor " + start.copy().string());
     }
 }
 

@@ -101,7 +101,7 @@ def test_a_journal_with_a_hole_is_66_and_says_where(command, copied):
     (copied / "journal" / "00000000000000000003").unlink()
     status, error = error_of(command, copied, *rest)
     assert status == 66 and "slot" in error["message"]
-    assert error["next_command"] == f"unbroken verify {copied}"
+    assert error["next_command"] == f"unbroken doctor {copied}"
 
 
 def test_a_directory_that_everybody_may_write_is_78(copied):

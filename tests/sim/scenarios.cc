@@ -20,6 +20,14 @@ bool settle(SimWorld& world, Oracle& oracle) {
   return world.failure().empty();
 }
 
+/// Ends every process before what their bodies use is gone: some are alive where a scenario ends early.
+struct Ending {
+  SimWorld& world;
+  ~Ending() {
+    for (const auto& process : world.processes()) process->kill();
+  }
+};
+
 /// What a scenario plays on.
 struct Stage {
   explicit Stage(std::uint64_t seed)
@@ -27,6 +35,7 @@ struct Stage {
   SimWorld world;
   SimRandom random;
   Oracle oracle;
+  Ending ending{world};
 
   SimProcess& spawn(const std::string& name, const Life& life) { return spawn(name, life, oracle); }
   SimProcess& spawn(const std::string& name, const Life& life, Oracle& by) {
@@ -69,7 +78,7 @@ void kill_somewhere(SimProcess& process, SimRandom& random) {
 
 /// One life after another; each but the last is killed somewhere, sometimes with the power.
 void killed_lives(Stage& on) {
-  auto& [world, random, oracle] = on;
+  auto& [world, random, oracle, ending] = on;
   const Life life = draw_life(random);
   const std::uint64_t lives = 1 + random.below(3);
   for (std::uint64_t i = 0; i <= lives; ++i) {
@@ -80,11 +89,12 @@ void killed_lives(Stage& on) {
     if (i < lives && random.below(2) == 0) world.power_loss();
   }
   oracle.check_disk();
+  oracle.check_swept();
 }
 
 /// A life is stopped in the middle, another takes over, the first one goes on: it must do no harm.
 void zombies(Stage& on) {
-  auto& [world, random, oracle] = on;
+  auto& [world, random, oracle, ending] = on;
   Life life = draw_life(random);
   oracle.may_see_an_owner = true;  // where the first is stopped before it has opened the run
   SimProcess& first = on.spawn("first", life);
@@ -101,12 +111,36 @@ void zombies(Stage& on) {
   first.resume();
   if (!on.settle()) return;
   on.spawn("third", next);
-  on.settle();
+  if (on.settle()) oracle.check_swept();
+}
+
+/// Several begin one run at once, some stop in the middle of it and go on later: one owns it in the end, and
+/// none is told anything but that, whoever swept what another was making.
+void starters(Stage& on) {
+  auto& [world, random, oracle, ending] = on;
+  Life life = draw_life(random);
+  life.is_takeover = true;
+  const std::uint64_t count = 2 + random.below(2);
+  std::vector<SimProcess*> stopped;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    SimProcess& process = on.spawn(fmt::format("starter-{}", i), life);
+    if (random.below(2) == 0) {
+      process.pause_at_op(1 + random.below(60));
+      stopped.push_back(&process);
+    } else if (random.below(4) == 0) {
+      process.kill_at_op(1 + random.below(60));
+    }
+  }
+  if (!on.settle()) return;
+  for (SimProcess* process : stopped) process->resume();
+  if (!on.settle()) return;
+  on.spawn("last", life);
+  if (on.settle()) oracle.check_swept();
 }
 
 /// Storage that fails now and then: errors are allowed, wrong states and lost promises are not.
 void failing_storage(Stage& on) {
-  auto& [world, random, oracle] = on;
+  auto& [world, random, oracle, ending] = on;
   oracle.are_errors_allowed = true;
   const Life life = draw_life(random);
   world.faults().set_rates(swarm_rates(random));
@@ -124,7 +158,7 @@ void failing_storage(Stage& on) {
 
 /// The storage server restarts and forgets names that were not synced, while its clients live on.
 void server_restarts(Stage& on) {
-  auto& [world, random, oracle] = on;
+  auto& [world, random, oracle, ending] = on;
   oracle.are_errors_allowed = true;
   const Life life = draw_life(random);
   on.spawn("life", life);
@@ -138,7 +172,7 @@ void server_restarts(Stage& on) {
 /// A life goes back to an older checkpoint and is killed there: what it resumes from is still there for the
 /// next.
 void roll_back(Stage& on) {
-  auto& [world, random, oracle] = on;
+  auto& [world, random, oracle, ending] = on;
   Life life = draw_life(random);
   life.keep_last = 1 + static_cast<std::uint32_t>(random.below(2));
   life.verified_min = 1;
@@ -147,6 +181,7 @@ void roll_back(Stage& on) {
   on.spawn("first", life);
   if (!on.settle()) return;
   Oracle later(world);  // going back gives up what was acknowledged
+  const Ending ends_first{world};
   later.are_errors_allowed = true;
   Life back = life;
   back.resume = std::to_string(life.steps - random.below(life.keep_last + 1));
@@ -159,7 +194,7 @@ void roll_back(Stage& on) {
 
 /// Somebody removes the newest slots of the journal: the next life is refused, and nothing is appended.
 void lost_tail(Stage& on) {
-  auto& [world, random, oracle] = on;
+  auto& [world, random, oracle, ending] = on;
   const Life life = draw_life(random);
   on.spawn("first", life);
   if (!on.settle()) return;
@@ -176,6 +211,38 @@ void lost_tail(Stage& on) {
     world.fail(fmt::format("a life went on over a journal that was cut from {} to {} slots", before, left));
 }
 
+/// The newest record turns into junk: every life is refused and appends nothing, until the slot is declared
+/// void. Who does that is killed in the middle of it, or there are two at once; then the run goes on.
+void junk_at_the_head(Stage& on) {
+  auto& [world, random, oracle, ending] = on;
+  const Life life = draw_life(random);
+  SimProcess& first = on.spawn("first", life);
+  if (random.below(2) == 0) kill_somewhere(first, random);
+  if (!on.settle() || oracle.slot_count() < 2) return;
+  const std::uint64_t slot = oracle.spoil_last_slot(), restored = oracle.restored_count;
+  Life longer = life;
+  longer.steps += 2;
+  oracle.are_errors_allowed = true;
+  on.spawn("refused", longer);
+  if (!world.run().ok()) return;
+  if (oracle.restored_count != restored || oracle.slot_count() != slot + 1)
+    return world.fail("a life went on over junk in the journal");
+  for (int i = 0; !oracle.is_readable(); ++i) {
+    for (std::uint64_t k = 0; k <= random.below(2); ++k) {
+      SimProcess& doctor = world.spawn(fmt::format("doctor-{}-{}", i, k), [&, slot](SimProcess& me) {
+        const auto declared = declare_void(me, slot);
+        if (declared.ok() && !oracle.is_readable()) world.fail("a slot was declared void in vain");
+      });
+      if (random.below(3) > 0) doctor.kill_at_op(1 + random.below(40));
+    }
+    if (!world.run().ok()) return;
+    if (random.below(3) == 0) world.power_loss();
+  }
+  oracle.are_errors_allowed = false;
+  on.spawn("next", longer);
+  if (on.settle()) oracle.check_swept();
+}
+
 template <void (*play)(Stage&)>
 Outcome run(std::uint64_t seed) {
   Stage stage(seed);
@@ -188,10 +255,12 @@ Outcome run(std::uint64_t seed) {
 const std::vector<Scenario>& scenarios() {
   static const std::vector<Scenario> all{{"killed_lives", run<killed_lives>},
                                          {"zombies", run<zombies>},
+                                         {"starters", run<starters>},
                                          {"failing_storage", run<failing_storage>},
                                          {"server_restarts", run<server_restarts>},
                                          {"roll_back", run<roll_back>},
-                                         {"lost_tail", run<lost_tail>}};
+                                         {"lost_tail", run<lost_tail>},
+                                         {"junk_at_the_head", run<junk_at_the_head>}};
   return all;
 }
 
@@ -201,6 +270,7 @@ namespace {
 DiskImage disk_with(std::uint64_t saves) {
   SimWorld world({.seed = 1, .is_write_async = false, .stay_ppm = 900'000});
   Oracle oracle(world);
+  const Ending ends_first{world};
   if (saves > 0) {
     const Life life{.steps = saves, .keep_last = 1, .verified_min = 1, .is_draining = true};
     world.spawn("before", [&](SimProcess& me) { live(me, life, oracle); });
@@ -239,9 +309,10 @@ Swept sweep(std::size_t states_max, std::size_t part, std::size_t parts) {
           if (!out.failure.empty()) return;
           Oracle here = *oracle;
           here.move_to(after);
+          const Ending ends_first{after};
           here.check_disk();
           after.spawn("next", [&](SimProcess& me) { live(me, life, here); });
-          settle(after, here);
+          if (settle(after, here)) here.check_swept();
           if (!after.failure().empty())
             out.failure =
                 fmt::format("{} before, {} saves, {} loads, crash at call {}{}: {}", w.before, w.saves,

@@ -8,8 +8,11 @@
 
 #include "engine/driver.h"
 #include "engine/reader.h"
+#include "filestore/leftovers.h"
+#include "filestore/probe.h"
 #include "journal/read_journal.h"
 #include "journal/slots.h"
+#include "journal/void_slot.h"
 #include "restore/read_save.h"
 
 namespace unbroken::toy {
@@ -75,7 +78,6 @@ EngineOptions options_of(const Life& life) {
   options.open.policy = {
       .keep_last = life.keep_last, .verified_min = life.verified_min, .keep_every = life.keep_every};
   if (life.is_best_kept) options.open.policy.best = BestRule{"score", false};
-  options.open.probe = [](const Deadline&) -> Result<> { return Done{}; };
   return options;
 }
 
@@ -106,7 +108,12 @@ std::uint64_t content_after(std::uint64_t step) {
 
 void live(SimProcess& me, const Life& life, Oracle& oracle) {
   Site site(me);
-  Engine engine(site.seams, options_of(life));
+  EngineOptions options = options_of(life);
+  options.open.probe = [&](const Deadline& deadline) {
+    return probe_store(site.store, site.seams.random, deadline);
+  };
+  options.open.sweep = [&](const Deadline& deadline) { sweep_leftovers(site.store, deadline); };
+  Engine engine(site.seams, std::move(options));
   Model model;
   const auto by = [&] { return site.seams.within(kLong); };
   // Whatever goes wrong ends this life, as it would end a program.
@@ -150,6 +157,11 @@ void live(SimProcess& me, const Life& life, Oracle& oracle) {
   }
   if (auto closed = engine.close(by()); !closed.ok()) return gave_up(closed.error());
   if (auto fence = engine.status().fence()) gave_up(*fence);
+}
+
+Result<History> declare_void(SimProcess& me, std::uint64_t slot) {
+  Site site(me);
+  return run(site.seams, VoidSlot(slot, site.seams.draw(), 0), site.seams.within(kLong));
 }
 
 void evaluate(SimProcess& me) {
@@ -338,6 +350,29 @@ void Oracle::cut_journal(std::uint64_t left) {
   for (std::uint64_t slot = slot_count(); slot-- > left;) (void)world_->observer().unlink(slot_key(slot));
 }
 
+std::uint64_t Oracle::spoil_last_slot() {
+  const std::uint64_t last = slot_count() - 1;
+  const std::string bytes = *world_->disk().peek(slot_key(last));
+  const Fact fact = decode_record(bytes).value().record.fact;
+  if (const auto* commit = std::get_if<Commit>(&fact)) std::erase(acknowledged_, commit->save);
+  if (const auto* intent = std::get_if<Intent>(&fact)) half_removed_.insert(intent->save);
+  world_->disk().plant(slot_key(last), std::string(bytes.size(), 'x'));
+  return last;
+}
+
+bool Oracle::is_readable() {
+  return Looking(*world_).run(ReadJournal({}, ReadJournal::Purpose::look)).ok();
+}
+
+void Oracle::check_swept() {
+  for (const char* folder : {"", "journal", "metrics"}) {
+    const auto names = world_->observer().list(folder);
+    if (!names.ok()) continue;
+    for (const std::string& name : names.value())
+      if (temporary_of(name)) fail(fmt::format("{}/{} was left for ever", folder, name));
+  }
+}
+
 void Oracle::check_disk() {
   Looking looking(*world_);
   History history;
@@ -345,6 +380,13 @@ void Oracle::check_disk() {
     const auto bytes = looking.get(slot_key(slot));
     if (!bytes) break;
     const auto record = decode_record(*bytes);
+    const auto after = record.ok() ? std::nullopt : looking.get(slot_key(slot + 1));
+    if (const auto passed = after ? decode_record(*after) : Error(Code::not_found, ""); passed.ok()) {
+      if (const auto* v = std::get_if<Void>(&passed.value().record.fact); v != nullptr && v->slot == slot) {
+        history.skip_void(slot, sha256(as_bytes(*bytes)));
+        continue;
+      }
+    }
     if (!record.ok()) return fail(fmt::format("journal slot {}: {}", slot, record.error().what()));
     if (const auto* intent = std::get_if<Intent>(&record.value().record.fact))
       if (const std::string fault = retention_fault(history, intent->save); !fault.empty())
@@ -356,7 +398,7 @@ void Oracle::check_disk() {
   if (!read.ok()) return fail(read.error().what());
   if (read.value().history.next_slot() != history.next_slot()) return fail("the journal has a hole");
   for (const Checkpoint& c : history.checkpoints()) {
-    if (!c.is_good()) continue;
+    if (!c.is_good() || half_removed_.contains(c.commit.save)) continue;
     auto found = looking.run(ReadSave(c.commit, ReadSave::Depth::everything));
     if (!found.ok()) return fail(found.error().what());
     if (!found.value().damage.empty() && !is_damage_allowed)

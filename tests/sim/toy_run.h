@@ -43,9 +43,15 @@ class Oracle {
   /// Reads everything on the disk, with nobody else there: the journal folds, every checkpoint that may be
   /// loaded is whole, what was acknowledged is there, and retention never went below what it keeps.
   void check_disk();
+  /// And no temporary name is left: a life that nobody disturbed has begun since the last one was killed.
+  void check_swept();
   std::uint64_t slot_count();
   /// Removes every slot from `left` on.
   void cut_journal(std::uint64_t left);
+  /// Turns the last slot into junk: what it said no longer counts. Its number.
+  std::uint64_t spoil_last_slot();
+  /// True where the journal reads, junk that was declared void included.
+  bool is_readable();
   /// Errors are no failure while storage fails or a choice was made that can be refused.
   bool are_errors_allowed = false;
   /// A start may be refused because another life of the run is alive.
@@ -61,6 +67,7 @@ class Oracle {
   SimWorld* world_;
   std::vector<SaveId> acknowledged_;  // in order
   std::set<std::uint32_t> fenced_;
+  std::set<SaveId> half_removed_;  // the journal forgot that it condemned these
 };
 
 /// What the state holds after `step` completed steps, whoever trained it.
@@ -68,6 +75,8 @@ std::uint64_t content_after(std::uint64_t step);
 
 /// The body of one life: restore, train, save, close.
 void live(SimProcess& me, const Life& life, Oracle& oracle);
+/// Declares a slot void, as a person does who runs `unbroken doctor --void`.
+Result<History> declare_void(SimProcess& me, std::uint64_t slot);
 /// Reads the newest checkpoint without writing, as an evaluation does.
 void evaluate(SimProcess& me);
 

@@ -1,5 +1,5 @@
 // `unbroken doctor`: what is there, what is damaged, why the last life ended, and what to do next. Everything
-// is read back; nothing is written.
+// is read back; nothing is written, but with --void a record that passes junk at the journal's end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/counting_store.h"
+#include "cli/doctor/broken_journal.h"
 #include "cli/look.h"
 #include "cli/progress.h"
 #include "engine/driver.h"
@@ -17,12 +18,16 @@
 #include "format/keys.h"
 #include "format/run_object.h"
 #include "journal/slots.h"
+#include "journal/void_slot.h"
+#include "session/settings.h"
 #include "unbroken/exit_code.h"
 #include "world/advice.h"
 
 namespace unbroken {
 
 namespace {
+
+constexpr std::string_view kDataFolder = kDataPrefix.substr(0, kDataPrefix.size() - 1);
 
 enum class Severity : std::uint8_t { note, warning, error };
 
@@ -84,6 +89,9 @@ class Doctor {
     out_.is_damaged = true;
     find(Severity::error, std::move(object), std::move(what), std::move(next_command));
   }
+  std::string look_at_path(std::string_view object) const {
+    return fmt::format("ls -ld {}/{}", word_, object);
+  }
   std::string verify_command(const SaveId& save) const {
     return fmt::format("unbroken verify {} {}", word_, save.name());
   }
@@ -95,10 +103,21 @@ class Doctor {
       find_damage(slot_key(slot),
                   "read from its second copy: nothing is lost, but the storage changed a byte",
                   "unbroken verify " + word_);
+    look_at_folders();
     if (!look_.journal.hint)
       find(Severity::note, std::string(kHintKey),
            "missing or damaged: it is only asked whether the journal was cut, and the next save writes it "
            "anew");
+  }
+
+  /// Those that no checkpoint depends on.
+  void look_at_folders() {
+    for (const std::string_view folder : {kMetricsPrefix})
+      if (const auto names = store_.list(folder, look_.by()); names.is(Code::corrupt)) {
+        const std::string_view name = folder.substr(0, folder.size() - 1);
+        find(Severity::warning, std::string(name), names.error().what() + ": metrics cannot be kept",
+             look_at_path(name));
+      }
   }
 
   Result<> look_at_run_object() {
@@ -151,6 +170,11 @@ class Doctor {
   Result<bool> look_at(const Checkpoint& c) {
     const SaveId& save = c.commit.save;
     const auto found = unbroken::run(seams_, ReadSave(c.commit, ReadSave::Depth::everything), look_.by());
+    if (found.is(Code::not_found)) {
+      const bool is_said = !out_.findings.empty() && out_.findings.back().object == kDataFolder;
+      if (!is_said) find_damage(std::string(kDataFolder), found.error().what(), look_at_path(kDataFolder));
+      return false;
+    }
     if (found.is(Code::unavailable)) {
       find(Severity::error, save_prefix(save), fmt::format("cannot be read: {}", found.error().what()),
            verify_command(save));
@@ -196,8 +220,10 @@ class Doctor {
 
   /// Folders of saves that were never committed.
   Result<> look_for_debris() {
-    UNBROKEN_TRY(const std::vector<std::string> names, store_.list(kDataPrefix, look_.by()));
-    for (const std::string& name : names) {
+    const auto names = store_.list(kDataPrefix, look_.by());
+    if (names.is(Code::corrupt)) return Done{};  // no folder, which was found already
+    if (!names.ok()) return names.error();
+    for (const std::string& name : names.value()) {
       const auto save = save_from_name(name);
       if (!save || history().find(*save) != nullptr) continue;
       find(Severity::note, save_prefix(*save),
@@ -285,15 +311,66 @@ std::string to_text(const Diagnosis& diagnosis, const Look* look) {
                                          : "nothing can be resumed\n");
 }
 
-Result<int> examine(const std::string& directory, bool is_json) {
+/// What is wrong with a journal that cannot be folded, and the ways out: nothing resumes from such a run.
+Result<Diagnosis> diagnose_broken(const std::string& directory, const Error& why) {
+  UNBROKEN_TRY(const std::unique_ptr<Runtime> runtime, open_directory(directory));
+  const Seams& seams = runtime->seams();
+  UNBROKEN_TRY(const BrokenJournal broken, examine_broken_journal(seams, seams.within(kCallLimit)));
+  const std::string word = shell_word(directory);
+  Diagnosis out;
+  out.is_damaged = true;
+  std::string rescue, way_out = "put journal/ back from a copy of this directory";
+  for (const LeftSave& left : broken.saves) {
+    const SaveId& save = left.commit.save;
+    if (!left.is_whole()) continue;
+    const std::string command =
+        fmt::format("unbroken import {} --to {} --step {}",
+                    shell_word(fmt::format("{}/{}", runtime->path(), left.found.state->shard)),
+                    shell_word(fmt::format("{}.step-{}", runtime->path(), save.step)), save.step);
+    if (rescue.empty()) rescue = command;
+    out.findings.push_back(
+        {Severity::note, save_prefix(save),
+         fmt::format("{} reads back whole{}; its tensors can begin a new run", save.name(),
+                     left.is_in_journal ? "" : ", though nothing says that it was committed"),
+         command});
+  }
+  std::string next = rescue.empty() ? fmt::format("ls -l {}/journal", word) : rescue;
+  if (broken.voidable) {
+    way_out += fmt::format(
+        "; or give up slot {}: if it was a checkpoint, the run goes on from the one before, and if a process "
+        "that trains in it is still alive, end it first",
+        *broken.voidable);
+    next = fmt::format("unbroken doctor {} --void {}", word, *broken.voidable);
+  }
+  std::vector<Finding> errors{{Severity::error, "journal", fmt::format("{}: {}", why.what(), way_out), next}};
+  for (const Damage& damage : broken.errors)
+    errors.push_back({Severity::error, damage.object, damage.what, next});
+  out.findings.insert(out.findings.begin(), errors.begin(), errors.end());
+  return out;
+}
+
+/// Rule R13, because a person asked for it.
+Result<> declare_void(const std::string& directory, std::uint64_t slot) {
+  UNBROKEN_TRY(const std::unique_ptr<Runtime> runtime, open_directory(directory));
+  const Seams& seams = runtime->seams();
+  auto declared = unbroken::run(seams, VoidSlot(slot, seams.draw(), seams.clock.wall_unix_ms()),
+                                seams.within(kCallLimit));
+  if (!declared.ok()) {
+    Error error = std::move(declared).error().with(directory);
+    if (error.next_command().empty())
+      error = std::move(error).next("unbroken doctor " + shell_word(directory));
+    return error;
+  }
+  say(fmt::format("journal slot {} is void: slot {} says so, and nothing reads it any more", slot, slot + 1));
+  return Done{};
+}
+
+Result<int> examine(const std::string& directory, std::optional<std::uint64_t> slot, bool is_json) {
+  if (slot) UNBROKEN_DO(declare_void(directory, *slot));
   auto looked = look_at(directory);
   Diagnosis diagnosis;
   if (looked.is(Code::journal_unreadable)) {
-    const Error& error = looked.error();
-    diagnosis.is_damaged = true;
-    diagnosis.findings.push_back(
-        {Severity::error, "journal", error.what(),
-         error.next_command().empty() ? "unbroken verify " + shell_word(directory) : error.next_command()});
+    UNBROKEN_TRY(diagnosis, diagnose_broken(directory, looked.error()));
   } else {
     if (!looked.ok()) return std::move(looked).error();
     UNBROKEN_TRY(diagnosis, Doctor(looked.value(), directory).run());
@@ -308,10 +385,13 @@ Result<int> examine(const std::string& directory, bool is_json) {
 int doctor_command(int argc, char** argv) {
   CLI::App app("What is damaged, why the last life ended, and what to do next", "unbroken doctor");
   std::string directory;
+  std::optional<std::uint64_t> slot;
   bool is_json = false;
   app.add_option("DIR", directory, "the run's directory")->required();
+  app.add_option("--void", slot,
+                 "first give up this last, damaged slot of the journal: what it said is lost");
   app.add_flag("--json", is_json, "one JSON object");
-  return run_command(app, argc, argv, [&] { return examine(directory, is_json); });
+  return run_command(app, argc, argv, [&] { return examine(directory, slot, is_json); });
 }
 
 }  // namespace unbroken

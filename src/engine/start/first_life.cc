@@ -9,6 +9,7 @@
 #include "format/run_object.h"
 #include "journal/append.h"
 #include "restore/decide.h"
+#include "world/advice.h"
 
 namespace unbroken {
 
@@ -44,13 +45,13 @@ Result<> check_may_start_fresh(const Seams& seams, bool is_fresh_allowed, bool h
       return Error(Code::journal_unreadable, fmt::format("{} holds \"{}\" of a run but no journal: nothing "
                                                          "is started beside a run that lost its journal",
                                                          path, ours))
-          .next(fmt::format("unbroken verify {}", path));
+          .next(fmt::format("unbroken doctor {}", shell_word(path)));
   }
   UNBROKEN_TRY(const std::vector<std::string> slots, seams.store.list(kJournalPrefix, by));
   if (!slots.empty())
     return Error(Code::journal_unreadable,
                  fmt::format("{}: the journal has no slot 0 but \"journal/{}\"", path, slots.front()))
-        .next(fmt::format("unbroken verify {}", path));
+        .next(fmt::format("unbroken doctor {}", shell_word(path)));
   if (has_sign && !is_fresh_allowed)
     return Error(Code::not_found, fmt::format("{} is empty: there is no checkpoint to resume from", path))
         .next(fmt::format("ls -la {}", path));
@@ -95,7 +96,7 @@ Result<> check_run_object(const Seams& seams, const Genesis& genesis, std::vecto
   if (opened.value().run.uuid == genesis.run) return Done{};
   return Error(Code::journal_unreadable, fmt::format("{}/RUN belongs to run {}, the journal to run {}", path,
                                                      opened.value().run.uuid, genesis.run))
-      .next(fmt::format("unbroken verify {}", path));
+      .next(fmt::format("unbroken doctor {}", shell_word(path)));
 }
 
 }  // namespace unbroken
