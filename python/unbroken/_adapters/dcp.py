@@ -37,7 +37,18 @@ from unbroken.loading import load
 _WRAP = "dcp"  # holds a whole state dict that has a key which is ours
 
 
-class Writer(StorageWriter):
+class _Alone:
+    """What both sides do with plans: they are taken as they are, and there is one."""
+
+    def prepare_local_plan(self, plan):
+        return plan
+
+    def prepare_global_plan(self, plans):
+        _check_alone(plans)
+        return plans
+
+
+class Writer(_Alone, StorageWriter):
     """Saves into the run directory `path`, or into the one that `checkpoint_id` names where there is no path.
 
     With a path, `checkpoint_id` is the step ("1200"); without one the step is that of the newest checkpoint plus
@@ -60,13 +71,6 @@ class Writer(StorageWriter):
 
     def set_up_storage_writer(self, is_coordinator, *args, **kwargs) -> None:
         pass
-
-    def prepare_local_plan(self, plan):
-        return plan
-
-    def prepare_global_plan(self, plans):
-        _check_alone(plans)
-        return plans
 
     def write_data(self, plan, planner) -> Future:
         flat = {item.index.fqn: _value(item, planner) for item in plan.items}
@@ -93,7 +97,7 @@ class Writer(StorageWriter):
         return StorageMeta(checkpoint_id=self._place.directory)
 
 
-class Reader(StorageReader):
+class Reader(_Alone, StorageReader):
     """Loads from the run directory `path`, or from the one that `checkpoint_id` names where there is no path.
 
     With a path, `checkpoint_id` is the checkpoint: "1200", "1200.a3"; without one the newest is taken, and past
@@ -127,13 +131,6 @@ class Reader(StorageReader):
 
     def set_up_storage_reader(self, metadata, is_coordinator, *args, **kwargs) -> None:
         pass
-
-    def prepare_local_plan(self, plan):
-        return plan
-
-    def prepare_global_plan(self, plans):
-        _check_alone(plans)
-        return plans
 
     def read_data(self, plan, planner) -> Future:
         pairs, changed = [], []
