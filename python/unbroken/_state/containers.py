@@ -120,6 +120,8 @@ def _plan_tuple(live, node, name, plan, put):
 
 
 def _plan_items(live, items, name, plan, put):
+    if len(live) != len(items):
+        plan.grown.append(f"{name} has {len(items)} items in the checkpoint and {len(live)} here")
     for i, (value, item) in enumerate(zip(live, items, strict=False)):
         plan_value(value, item, join(name, str(i)), plan, lambda v, i=i: put(i, v))
     for i in range(len(items), len(live)):

@@ -34,6 +34,7 @@ class Plan:
         self.unread: list[str] = []
         self.changed: list[tuple[str, str, str]] = []
         self.notes: list[str] = []
+        self.grown: list[str] = []  # lists of another length, in words
         self._live: dict[str, object] = {}  # stored name -> live tensor that takes the bytes
         self._memory: dict[tuple, str] = {}  # memory of a live tensor -> stored name
         self._make: dict[str, tuple] = {}  # stored name -> (tag, like)
@@ -208,8 +209,10 @@ class Plan:
         """Raises what differs, and does everything else that can fail: afterwards the bytes may come."""
         self._settle()
         if self.missing or self.unread or self.changed:
+            grown = "; ".join(self.grown[:3])
             raise StateMismatch(
-                f"checkpoint {self.saved.name} does not fit what is attached",
+                f"checkpoint {self.saved.name} does not fit what is attached"
+                + (f": {grown}; what grows belongs in run.state, which takes any length" if grown else ""),
                 self.missing,
                 self.unread,
                 self.changed,

@@ -121,6 +121,25 @@ def test_memory_that_is_gone_is_refused(run_dir):
     assert "meta" in str(refused(run_dir, Misconfigured, x={"a": torch.zeros(4, device="meta")}))
 
 
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_a_nested_tensor_is_refused_as_such(run_dir, layout):
+    value = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=layout)
+    with unbroken.Run(run_dir / "fresh") as run, pytest.raises(Misconfigured) as caught:
+        run.attach(x={"a": value})
+        for _ in run.steps(1):
+            pass
+    first_life(run_dir, x={"a": torch.zeros(5)})
+    for error in (caught.value, refused(run_dir, Misconfigured, x={"a": value})):
+        message = str(error)
+        assert message.startswith("x.a: ") and "nested tensors are not supported" in message and "padded" in message
+
+
+def test_a_list_that_grew_is_sent_to_the_state(run_dir):
+    first_life(run_dir, x=deque([1, 2]), y={"losses": [0.5]})
+    message = str(refused(run_dir, StateMismatch, x=deque(), y={"losses": []}))
+    assert "x has 2 items in the checkpoint and 0 here; y.losses has 1 items" in message and "run.state" in message
+
+
 @pytest.mark.parametrize(
     "saved, live, name",
     [

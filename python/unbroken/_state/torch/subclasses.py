@@ -16,8 +16,10 @@ _OURS = ("type", "context")
 
 
 def is_composed(tensor) -> bool:
-    """True for a tensor that says of which ones it is made."""
-    return type(tensor) not in (torch.Tensor, torch.nn.Parameter) and callable(getattr(type(tensor), "__tensor_flatten__", None))
+    """True for a tensor that says of which ones it is made; a nested one is refused as such."""
+    if tensor.is_nested or type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return False
+    return callable(getattr(type(tensor), "__tensor_flatten__", None))
 
 
 def parts(tensor, name: str):

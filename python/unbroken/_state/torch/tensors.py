@@ -28,12 +28,14 @@ def dtype_name(tensor, name: str) -> str:
 def _check(tensor, name):
     if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
         raise refuse(name, "the parameter is not initialised yet: run one batch before it is attached")
+    if tensor.is_nested:
+        raise refuse(name, "nested tensors are not supported: keep the list that unbind() gives, or a padded tensor")
     if type(tensor) not in _PLAIN:
         kind = type(tensor)
         raise refuse(name, f"{kind.__module__}.{kind.__qualname__} is a subclass of Tensor without __tensor_flatten__")
     if tensor.is_quantized:
         raise refuse(name, f"a tensor of {tensor.dtype} is quantised and cannot be kept")
-    if tensor.layout is not torch.strided or tensor.is_nested:
+    if tensor.layout is not torch.strided:
         raise refuse(name, f"a tensor of layout {tensor.layout} cannot be kept")
     if tensor.device.type == "meta":
         raise refuse(name, "a tensor on the meta device has no bytes")
