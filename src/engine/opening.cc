@@ -18,7 +18,8 @@ namespace unbroken {
 
 namespace {
 
-constexpr int kRacesMax = 64;  // others were first so many times; falling back ends by itself
+constexpr std::size_t kDeathsMin = 2;  // on one checkpoint, until it is said
+constexpr int kRacesMax = 64;          // others were first so many times; falling back ends by itself
 
 class Opening {
  public:
@@ -111,8 +112,28 @@ class Opening {
       opened_.notes.push_back(fmt::format(
           "resume={} was carried out by an earlier attempt: going on from the newest of that lineage",
           options_.resume.text));
+    note_deaths();
     UNBROKEN_POINT("open.appended");
     return true;
+  }
+
+  /// A checkpoint may be whole and yet kill whoever loads it. Nothing proves that, so nobody is taken
+  /// elsewhere.
+  void note_deaths() {
+    const std::size_t count = attempts_in_vain(history_);
+    if (count < kDeathsMin || std::exchange(are_deaths_noted_, true)) return;
+    const Attempt& before = history_.attempts()[history_.attempts().size() - 2];
+    if (hint_ && hint_->closed == before.slot) return;  // it ended in peace
+    const std::vector<const Checkpoint*> lineage = history_.lineage();
+    const auto older = std::find_if(std::next(lineage.begin()), lineage.end(),
+                                    [](const Checkpoint* c) { return c->is_good(); });
+    opened_.notes.push_back(fmt::format(
+        "warning: the last {} attempts resumed from {} as well and ended before they saved anything{}", count,
+        opened_.resume->name(),
+        older == lineage.end()
+            ? ""
+            : fmt::format(": if it is the checkpoint, resume=\"{}\" goes back to the one before",
+                          (*older)->commit.save.name())));
   }
 
   Result<bool> load(const SavedState& saved) {
@@ -165,6 +186,7 @@ class Opening {
   std::optional<Hint> hint_;
   Opened opened_;
   bool is_wish_noted_ = false;
+  bool are_deaths_noted_ = false;
   bool is_named_ = false;  // the checkpoint was asked for by name: nothing else will do
 };
 

@@ -194,6 +194,32 @@ TEST(Opening, SurvivesAKillAtEveryPoint) {
   }
 }
 
+// failure: llnl/scr#174
+TEST(Opening, SaysThatLivesDiedOneAfterTheOtherOnOneCheckpoint) {
+  TestRun run;
+  run.train(1, 2);
+  EXPECT_EQ(run.start().value(), 2u);
+  EXPECT_EQ(run.start().value(), 2u);
+  EXPECT_EQ(run.start().value(), 2u);
+  EXPECT_THAT(run.notes, IsEmpty()) << "they ended in peace, with nothing to do";
+  run.train(3, 4);
+  const auto die = [&] {
+    run.begin([](TestLife& me) { EXPECT_FALSE(me.restore().ok()); }).kill_at_point("open.loaded");
+    EXPECT_EQ(run.world.run().failure, "");
+  };
+  die();
+  EXPECT_EQ(run.start().value(), 4u);
+  EXPECT_THAT(run.notes, IsEmpty()) << "once may be chance";
+  run.train(5, 6);
+  die();
+  die();
+  EXPECT_EQ(run.start().value(), 6u) << "nothing proves that it is the checkpoint";
+  EXPECT_THAT(run.notes,
+              ElementsAre("warning: the last 2 attempts resumed from 6.a8 as well and ended before "
+                          "they saved anything: if it is the checkpoint, resume=\"5.a8\" goes "
+                          "back to the one before"));
+}
+
 TEST(Opening, EndsAtItsDeadline) {
   TestRun run;
   run.train(1, 2);

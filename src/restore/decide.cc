@@ -36,6 +36,21 @@ Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh
   return resume;
 }
 
+std::size_t attempts_in_vain(const History& history) {
+  const auto& all = history.attempts();
+  if (all.empty() || !all.back().open.resume) return 0;
+  const auto has_committed = [&](const Attempt& a) {
+    const auto& saves = history.checkpoints();
+    return std::any_of(saves.begin(), saves.end(),
+                       [&](const Checkpoint& c) { return c.commit.save.attempt == a.open.attempt; });
+  };
+  const auto is_in_vain = [&](const Attempt& a) {
+    return a.open.resume == all.back().open.resume && !has_committed(a);
+  };
+  const auto first = std::next(all.rbegin());
+  return static_cast<std::size_t>(std::find_if_not(first, all.rend(), is_in_vain) - first);
+}
+
 Decide open_decision(Resume resume, bool is_fresh_allowed, Open open) {
   return [resume = std::move(resume), is_fresh_allowed,
           open = std::move(open)](const History& history) -> Result<Decision> {

@@ -26,6 +26,10 @@ struct Resume {
 /// Errors: not_found, corrupt, bad_argument as choose().
 Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed);
 
+/// How many attempts in a row, right before the newest one, resumed from the same checkpoint as it does and
+/// committed nothing: 0 where the newest begins at step 0. A checkpoint that kills whoever loads it shows so.
+std::size_t attempts_in_vain(const History& history);
+
 /// Appends OPEN if, on the prefix, `at` still means `resume.save`; else stands down, and the caller looks
 /// again.
 Decide open_decision(Resume resume, bool is_fresh_allowed, Open open);

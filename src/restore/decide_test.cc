@@ -125,6 +125,23 @@ TEST(OpenDecision, RefusesWhatCannotBeChosenAnyMore) {
   EXPECT_TRUE(decision.is(Code::not_found));
 }
 
+TEST(AttemptsInVain, AreThoseInARowThatResumedFromTheSameAndCommittedNothing) {
+  TestJournal journal = three_steps();
+  EXPECT_EQ(attempts_in_vain(journal.history), 0u) << "it began at step 0";
+  const SaveId third{3, 1, 0};
+  journal.open(third);
+  EXPECT_EQ(attempts_in_vain(journal.history), 0u) << "the one before committed";
+  journal.open(third).open(third);
+  EXPECT_EQ(attempts_in_vain(journal.history), 2u);
+  journal.open(SaveId{2, 1, 0});
+  EXPECT_EQ(attempts_in_vain(journal.history), 0u) << "from another one";
+  journal.open(third).open(third);
+  EXPECT_EQ(attempts_in_vain(journal.history), 1u);
+  journal.verified(4);
+  journal.open(third);
+  EXPECT_EQ(attempts_in_vain(journal.history), 0u);
+}
+
 TEST(GenesisDecision, BeginsAnEmptyJournalOnly) {
   TestJournal journal;
   EXPECT_TRUE(fact<Genesis>(genesis_decision({kTestRun, 1, {}}), journal.history));

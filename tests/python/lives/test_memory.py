@@ -179,7 +179,7 @@ with unbroken.Run(path, every=1, keep_last=2) as run:
     for step in run.steps(count):
         arrays[step % 5] += 1
         run.log(loss=0.5)
-        run.save()
+        run.save(wait=False)
         if step + 1 in (settles, count):
             run.drain()
             seen.append([rss(), descriptors(), len(os.listdir("/proc/self/task"))])
