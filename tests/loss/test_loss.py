@@ -42,11 +42,11 @@ def test_a_power_cut_at_a_flush_or_amid_writes_loses_nothing(kind):
 
 
 def with_faults():
-    """The environment that chooses a build in which faults can be planted."""
+    """The environment that chooses a training in which faults can be planted."""
     for folder in (program.PROGRAM.parent, program.ROOT / "build/dev/bin"):
         saver = folder / "saver"
         if saver.exists() and program.run([saver, "--plants-faults"])[0] == 0:
-            return {"UNBROKEN_PROGRAM": str(folder / "unbroken")}
+            return {"UNBROKEN_SAVER": str(saver)}
     return pytest.skip("no build has planted faults: `cmake --preset dev && cmake --build build/dev`")
 
 
