@@ -113,7 +113,7 @@ def torn(entries, chance):
 
 
 def check_disk(image, newest, want, last):
-    """Mounts it, looks at what is there, and trains on to the end."""
+    """Mounts it, looks at what is there, and trains on to the end; whether from a checkpoint."""
     with mounted(image) as filesystem:
         directory = filesystem.root / "run"
         check_storage(directory, newest)
@@ -123,12 +123,13 @@ def check_disk(image, newest, want, last):
             raise Violation(f"resumed from {life.resumed}, though {newest} was acknowledged; ended with {status}\n{err}")
         if any(want[step] != digest for step, digest in life.digests.items()):
             raise Violation("the states are not those of an undisturbed run")
+        return life.resumed > 0
 
 
 def cut_power(kind, seed, disks_max, env):
     """Records one run and looks at what power cuts leave of it: at each flush, and with parts of what followed it.
 
-    How many disks it looked at, and its violations.
+    How many disks it looked at, how many were gone on from a checkpoint, and its violations.
     """
     chance = random.Random(seed)
     oracle, told, base, entries = record(kind, chance, env)
@@ -142,7 +143,7 @@ def cut_power(kind, seed, disks_max, env):
     cuts += [(flush, True) for flush, following in zip(flushes, flushes[1:]) if following > flush + 1]
     if len(cuts) > disks_max:
         cuts = chance.sample(cuts, disks_max)
-    image, done, violations = BASE / "state", 0, []
+    image, done, resumes, violations = BASE / "state", 0, 0, []
     for flush, is_torn in sorted(cuts):
         write_all(base, entries[done:flush])
         done = flush
@@ -152,7 +153,7 @@ def cut_power(kind, seed, disks_max, env):
             following = min(f for f in flushes if f > flush) - 1
             write_all(image, torn(entries[flush : chance.randint(flush + 1, following)], chance))
         try:
-            check_disk(image, newest, quiet.digests, last)
+            resumes += check_disk(image, newest, quiet.digests, last)
         except (Violation, OSError) as violation:  # the latter: not even the file system is whole
             violations.append(f"{'after' if is_torn else 'at'} flush {flush} of {len(entries)} entries: {violation}")
-    return len(cuts), violations
+    return len(cuts), resumes, violations

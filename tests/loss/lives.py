@@ -32,8 +32,7 @@ def end_lives(options, seed, left):
     """One run: how many lives it ended, how often it went on from a checkpoint, and what was wrong."""
     env = {"UNBROKEN_MUTANT": options.mutant} if options.mutant else {}
     if options.cut:
-        disks, violations = blocks.cut_power(options.fs, seed, left, env)
-        return disks, disks - len(violations), violations
+        return blocks.cut_power(options.fs, seed, left, env)
     # Every fifth run is a NumPy training, the others, which start sooner, are in C++.
     oracle, lives, violations = Oracle(TRAINER if seed % 5 == 0 else SAVER), min(LIVES_OF_A_RUN, left), []
     try:
@@ -75,7 +74,8 @@ def main(words):
             print(f"seed {seed}: {violation}", flush=True)
     elapsed_s = time.monotonic() - began
     kind = f"{'cut' if options.cut else 'loss'}:{options.fs}" if options.how == "loss" else "kill"
-    print(f"{kind}: {ended} lives ended, {resumes} resumed, {violations} violations, {elapsed_s:.0f} s")
+    what = "disks looked at" if options.cut else "lives ended"
+    print(f"{kind}: {ended} {what}, {resumes} resumed, {violations} violations, {elapsed_s:.0f} s")
     if options.ledger:
         ledger.append("lives", kind, n=ended, violations=violations, elapsed_s=elapsed_s, commit=commit,
                       seed_first=options.seed, seed_last=seed, resumes=resumes,
