@@ -33,10 +33,10 @@ from unbroken._state.permits.ways import Globs, Ways, globs_of, matches_nothing
 
 
 class Checkpoint(dict):
-    """The state in the shape that was attached: {"model": {"fc.weight": tensor, ...}, ...}.
+    """What `load` returns, a dict: the state in the shape that was attached, {"model": {"fc.weight": tensor, ...}, ...}.
 
-    `.step`, `.attempt`, `.name` ("1200.a3"), `.run` (which run it is of); `.fell_back`: damaged checkpoints that were passed over, each
-    {"name", "object", "what"}.
+    `.step`, `.attempt`, `.name` ("1200.a3"), `.run` (the UUID of the run it is of); `.fell_back`: damaged checkpoints
+    that were passed over, each {"name", "object", "what"}.
     """
 
     def __init__(self, content, saved: Saved, fell_back):
@@ -47,13 +47,16 @@ class Checkpoint(dict):
 
 def load(path, into=None, *, at="newest", only=None, torch=None, pin=False,
          missing=None, unread=None, rename=None, cast=None):  # fmt: skip
-    """Reads a checkpoint of the run in `path`.
+    """Reads a checkpoint of the run in `path`. It writes nothing, and never disturbs a training that goes on there.
+
+    `at`: "newest", 1200, "1200.a3", "best:val_loss", "tag:NAME". Every byte that is used is checked.
 
     Without `into`: a Checkpoint; torch tensors come back as CPU tensors where torch can be imported, else, or with
     torch=False, as NumPy arrays (through ml_dtypes, or as raw bytes with a warning). With `into={"model": model}`
     the named objects are filled in place, strictly, but for what `missing`, `unread`, `rename`, `cast` permit (as in
     Run). `only`: a glob, or several, over names. at="newest" falls back past damage with a warning; any other damaged
-    checkpoint is CorruptCheckpoint. Errors: NothingToResume, StateMismatch, StorageUnavailable, Misconfigured.
+    checkpoint is CorruptCheckpoint. Errors: NothingToResume, StateMismatch (nothing changed, unless it says so),
+    StorageUnavailable, Misconfigured.
     """
     if pin:
         raise comes_later("pin")
@@ -176,6 +179,7 @@ class Filled:
             self._attached.add(name, value)
         self._attached.check_owners()
         self._has_begun = False
+        self._filled: dict[int, str] = {}
 
     def compare(self, saved) -> Plan:
         """Errors: StateMismatch, Misconfigured, with nothing changed unless it says so."""
@@ -189,12 +193,15 @@ class Filled:
                     missing=absent,
                     next_command=f"unbroken show DIR {saved.name}",
                 )
-            return self._attached.plan(saved, set(self._into))
+            plan = self._attached.plan(saved, set(self._into))
+            plan.in_place(self._filled)
+            return plan
 
     def read(self, reader, saved) -> dict:
         """Errors: those of compare; those of reading, with the live objects undefined."""
         plan = self.compare(saved)
         self._has_begun = True
+        self._filled = plan.in_place(self._filled)
         with filling(saved.name):
             call(reader.read, plan.destinations())
             plan.finish()

@@ -69,9 +69,9 @@ Json to_json(const SavedState& saved) {
 std::string to_text(const SavedState& saved) {
   std::string out = fmt::format("{}: {} in {} tensors\n", saved.commit.save.name(),
                                 format_bytes(saved.commit.state_bytes), saved.index.tensors.size());
-  for (const auto& [name, value] : saved.manifest.provenance) out += fmt::format("  {:<12}{}\n", name, value);
+  for (const auto& [name, value] : saved.manifest.provenance) out += fmt::format("  {:<11} {}\n", name, value);
   for (const auto& [name, value] : saved.manifest.metrics)
-    out += fmt::format("  {:<12}{:.6g}\n", name, value);
+    out += fmt::format("  {:<11} {:.6g}\n", name, value);
   out += "\ntensors\n";
   for (const Held& held : held_by(saved.index))
     out += fmt::format("  {}  {}  {}  {}{}\n", held.tensor->digest.hex(),

@@ -75,6 +75,7 @@ class Opening {
   Result<bool> try_once() {
     UNBROKEN_DO(check_owner(seams_, history_, hint_, options_.is_takeover));
     UNBROKEN_TRY(const Resume resume, choose_resume(history_, options_.resume, options_.is_fresh_allowed));
+    if (!resume.save && has_filled_) return nothing_to_fall_back_to();
     is_named_ = options_.resume.kind != At::Kind::newest && !resume.was_carried_out;
     std::optional<SavedState> saved;
     if (resume.save) {
@@ -138,6 +139,7 @@ class Opening {
 
   Result<bool> load(const SavedState& saved) {
     UNBROKEN_TRY(const std::vector<TensorTarget> targets, loader_.targets(saved));
+    has_filled_ = true;
     std::vector<Damage> damage;
     auto loaded = load_shard(seams_, saved.shard, saved.index, saved.chunks, targets, damage, by_);
     if (loaded.is(Code::corrupt)) return on_damage(saved.commit);
@@ -170,6 +172,14 @@ class Opening {
     return false;
   }
 
+  /// A start from nothing needs the objects as the caller made them, and they hold what was read.
+  Error nothing_to_fall_back_to() const {
+    return Error(Code::corrupt,
+                 "every checkpoint is damaged, and the live objects hold what was read of one: "
+                 "start this program again, to begin from nothing")
+        .next(fmt::format("unbroken doctor {}", seams_.store.identity().path));
+  }
+
   Result<> apply_policy() {
     Append append(history_, seams_.draw(), seams_.clock.wall_unix_ms(),
                   policy_decision(opened_.open, options_.policy));
@@ -187,7 +197,8 @@ class Opening {
   Opened opened_;
   bool is_wish_noted_ = false;
   bool are_deaths_noted_ = false;
-  bool is_named_ = false;  // the checkpoint was asked for by name: nothing else will do
+  bool has_filled_ = false;  // the live objects hold what was read of a checkpoint, perhaps not all of it
+  bool is_named_ = false;    // the checkpoint was asked for by name: nothing else will do
 };
 
 }  // namespace

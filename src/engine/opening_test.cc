@@ -72,6 +72,19 @@ TEST(Opening, FallsBackPastAnyNumberOfDamagedCheckpoints) {
   EXPECT_EQ(run.fell_back.size(), kDamaged);
 }
 
+TEST(Opening, NeverStartsFromNothingWithWhatWasReadOfADamagedCheckpoint) {
+  EngineOptions fresh = test_options();
+  fresh.open.is_fresh_allowed = true;
+  TestRun run;
+  run.train(1, 2);
+  run.damage("1.a1");
+  run.damage("2.a1");
+  const auto refused = run.start(fresh);
+  ASSERT_TRUE(refused.is(Code::corrupt)) << "the live objects hold parts of 1.a1";
+  EXPECT_THAT(refused.error().what(), testing::HasSubstr("start this program again"));
+  EXPECT_EQ(run.start(fresh).value(), 0u) << "now nothing that is read is damaged";
+}
+
 TEST(Opening, BelievesDamageOnlyTwice) {
   TestRun run;
   run.train(1, 2);

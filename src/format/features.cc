@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/digest.h"
+#include "base/newer.h"
 
 namespace unbroken {
 
@@ -19,11 +20,8 @@ Result<> check_format(const Json& object, std::string_view what) {
   UNBROKEN_DO(f.end());
   if (format == 0) return Error(Code::corrupt, name + ": format 0");
   if (format > kFormat)
-    return Error(
-        Code::unsupported,
-        fmt::format(
-            "{} was written by a newer version (format {}; this one reads up to {}): use a newer unbroken",
-            name, format, kFormat));
+    return written_by_newer(fmt::format(
+        "{} was written by a newer version (format {}; this one reads up to {})", name, format, kFormat));
   return Done{};
 }
 
@@ -34,10 +32,8 @@ Result<> check_features(const Json& object, std::string_view what) {
   UNBROKEN_TRY(const auto critical, flags_from(f.array("critical", kFlagsMax), name));
   UNBROKEN_DO(f.end());
   if (!critical.empty())
-    return Error(
-        Code::unsupported,
-        fmt::format("{} needs the feature \"{}\", which this version does not know: use a newer unbroken",
-                    name, critical.front()));
+    return written_by_newer(
+        fmt::format("{} needs the feature \"{}\", which this version does not know", name, critical.front()));
   return Done{};
 }
 

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/newer.h"
+
 namespace unbroken {
 
 namespace {
@@ -244,10 +246,8 @@ Result<> check(const F&) {
 }
 Result<> check(const Genesis& g) {
   if (g.features.empty()) return Done{};
-  return Error(
-      Code::unsupported,
-      fmt::format("the run needs feature \"{}\", which this version does not know: use a newer unbroken",
-                  g.features.front()));
+  return written_by_newer(
+      fmt::format("the run needs feature \"{}\", which this version does not know", g.features.front()));
 }
 Result<> check(const Open& o) {
   if (o.attempt == 0 || o.world == 0) return Error(Code::corrupt, "OPEN: attempt and world count from 1");
@@ -280,9 +280,7 @@ Result<> check_format(const Json& genesis) {
   const std::uint32_t format = f.u32("format");
   UNBROKEN_DO(f.end());
   if (format == 1) return Done{};
-  return Error(
-      Code::unsupported,
-      fmt::format("the run has format {}, this version reads format 1: use a newer unbroken", format));
+  return written_by_newer(fmt::format("the run has format {}, this version reads format 1", format));
 }
 
 template <class F>
@@ -329,8 +327,7 @@ Result<Fact> fact_from(const std::string& type, bool is_critical, const Json& bo
   for (std::size_t i = 0; i < kTypes; ++i)
     if (type == kNames[i]) return kReaders[i](type, body);
   if (is_critical && type != "SEAL")
-    return Error(Code::unsupported,
-                 fmt::format("record type {} is critical and not known here: use a newer unbroken", type));
+    return written_by_newer(fmt::format("record type {} is critical and not known here", type));
   return Fact(Reserved{type, is_critical, body});
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/newer.h"
 #include "journal/facts.h"
 
 namespace unbroken {
@@ -53,9 +54,7 @@ Result<DecodedRecord> decode_record(std::string_view bytes) {
   Fields f(sealed.value, "record");
   const std::string magic = f.text("magic", kWordBytes);
   if (magic != kMagic && magic.starts_with(kMagicStem))
-    return Error(
-        Code::unsupported,
-        fmt::format("it is of version \"{}\", this one reads \"{}\": use a newer unbroken", magic, kMagic));
+    return written_by_newer(fmt::format("it is of version \"{}\", this one reads \"{}\"", magic, kMagic));
   if (magic != kMagic) f.fail("wrong magic");
   const std::string type = f.text("type", kWordBytes);
   const bool is_critical = f.boolean("critical");

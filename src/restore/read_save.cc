@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/newer.h"
 #include "format/keys.h"
 #include "format/shard.h"
 
@@ -43,8 +44,7 @@ struct ReadSave::Impl {
     }
     manifest = std::move(decoded).value();
     if (manifest.receipts.size() != 1)
-      return fail(
-          Error(Code::unsupported, manifest_name() + ": a save of several writers: use a newer unbroken"));
+      return fail(written_by_newer(manifest_name() + ": a save of several writers"));
     check.emplace(manifest.receipts.front());
     return ask(State::receipt);
   }

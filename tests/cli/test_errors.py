@@ -1,5 +1,7 @@
 """Every command, and all that can be wrong with how it is called: each error says what, where and what to do next."""
 
+import hashlib
+import json
 import re
 import shlex
 import shutil
@@ -85,6 +87,19 @@ def test_directories(command, wrong, tmp_path, trained):
     plain = unbroken(command, directory, *ON_A_RUN[command])
     reports = command == "verify" and wrong in (without_journal, with_a_hole)  # what is damaged, besides
     assert (plain[0], plain[1] != "", plain[2]) == (status, reports, err)
+
+
+@pytest.mark.parametrize("command", [*ON_A_RUN, "doctor"])
+def test_a_run_of_a_newer_version(command, copied):
+    slot = copied / "journal/00000000000000000000"
+    genesis = json.loads(slot.read_text().splitlines()[0])
+    genesis["body"]["format"] = 2
+    line = json.dumps(genesis, separators=(",", ":"), sort_keys=True)
+    slot.write_text(2 * f"{line}\nsha256:{hashlib.sha256(line.encode()).hexdigest()}\n")
+    status, out, err = unbroken(command, copied, *ON_A_RUN.get(command, []), "--json")
+    error = error_in(status, out, err)
+    assert status == 78 and error["message"].endswith("use a newer unbroken")
+    assert error["next_command"] == "unbroken version"
 
 
 @pytest.mark.parametrize("command", ON_A_RUN)

@@ -277,6 +277,7 @@ class Loader:
         self._groups: list = []  # put back the settings of optimizers, which a new scheduler overwrites
         self._targets: list = []
         self.has_begun = False  # live objects are being filled: an error leaves them undefined
+        self._filled: dict[int, str] = {}  # what of them: Plan.in_place
 
     def check(self, state) -> None:
         """Errors: StateMismatch or Misconfigured; nothing was written, and the live objects are untouched.
@@ -286,6 +287,7 @@ class Loader:
         self.saved = Saved(state, json.loads(state.tree))
         with filling(self.saved.name) if self.has_begun else contextlib.nullcontext():
             self._plan = self._attached.plan(self.saved)
+            self._plan.in_place(self._filled)
             self._targets = list(self._plan.destinations())
             taken = {name for name, _, _ in self._targets}
             self._kept = {}
@@ -298,6 +300,7 @@ class Loader:
         """(name, pointer, nbytes) of every stored tensor. From now on live objects may change."""
         del state
         self.has_begun = True
+        self._filled = self._plan.in_place(self._filled)
         return self._targets
 
     def finish(self) -> list[str]:

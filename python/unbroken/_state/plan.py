@@ -41,6 +41,7 @@ class Plan:
         self._made: dict[str, object] = {}
         self._copies: list = []
         self._destinations: list[tuple] = []
+        self._in_place: dict[int, str] = {}  # address of a live tensor that is read into directly -> stored name
         self._steps: list[tuple] = []  # (order, function, nodes), then (order, function, values)
 
     # -- comparing
@@ -230,6 +231,8 @@ class Plan:
             pointer, copy = tensors.destination(target)
             if copy is not None:
                 self._copies.append(copy)
+            elif name in self._live:
+                self._in_place[pointer] = name
             self._destinations.append((name, pointer, nbytes))
         self._steps = [(order, f, [self._value(node) for node in nodes]) for order, f, nodes in self._steps]
 
@@ -241,6 +244,18 @@ class Plan:
     def destinations(self) -> list[tuple]:
         """(name, pointer, nbytes) of every tensor that is wanted."""
         return self._destinations
+
+    def in_place(self, before: dict[int, str]) -> dict[int, str]:
+        """{address: stored name} of the live memory that is read into, with that of `before`: of the checkpoints that
+        turned out to be damaged while they were read. Errors: StateMismatch where some of it is not written over."""
+        left = [name for address, name in before.items() if address not in self._in_place]
+        if left:
+            raise StateMismatch(
+                f"checkpoint {self.saved.name} has nothing for what was read of a damaged one",
+                missing=left,
+                next_command="unbroken verify DIR",
+            )
+        return self._in_place
 
     def made(self, name: str):
         """The live or new tensor of a stored tensor."""

@@ -309,3 +309,36 @@ def test_what_it_refuses_it_refuses_before_the_run_exists(run_dir, first, other,
             run.restore()
         assert run.attempt == 0
     assert bits(parts["model"].state_dict()) == fresh
+
+
+@pytest.mark.parametrize("how", ["run", "load"])
+def test_what_may_be_missing_is_never_what_a_damaged_checkpoint_left(run_dir, how):
+    def script(names):
+        return {name: {"w": numpy.zeros(5000)} for name in names}
+
+    def train(steps, parts, **ways):
+        with unbroken.Run(run_dir, every=1, **ways) as run:
+            run.attach(**parts)
+            for _ in run.steps(steps):
+                for part in parts.values():
+                    part["w"] += 1
+
+    def read(parts):
+        if how == "load":
+            return unbroken.load(run_dir, into=parts, missing="b")
+        return restored(run_dir, parts, missing="b")
+
+    train(1, script("a"))
+    train(2, script("ab"), missing="b")
+    [shard] = run_dir.glob("data/step-000000000002*/*.safetensors")
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(content)
+
+    parts = script("ab")
+    with pytest.raises(StateMismatch) as caught:  # 1.a1 has no b, and b holds that of 2.a2, unchecked
+        read(parts)
+    assert caught.value.live_is_undefined and any("b.w" in name for name in caught.value.missing)
+    if how == "run":
+        again = read(script("ab"))  # 2.a2 is put aside: nothing of it is read
+        assert again["a"]["w"][0] == 1 and again["b"]["w"][0] == 0
