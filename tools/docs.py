@@ -1,7 +1,8 @@
 """`dev docs`: runs every fence tagged `python` or `bash` of the pages, in page order.
 
 A page has one directory and one Python namespace of its own, and fences see what those before them left. `python
-no-run` marks what cannot run here; at most a quarter of the Python fences may say so.
+no-run` marks what cannot run here; at most a quarter of the Python fences may say so. A fence tagged `output` holds
+lines that the `bash` fence before it has to print, in this order; `...` in a line stands for anything.
 """
 
 import concurrent.futures
@@ -14,8 +15,11 @@ import tempfile
 import traceback
 import typing
 
+import reference
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE_S_MAX = 300
+END_JOBS = "trap 'status=$?; kill -9 $(jobs -p) 2> /dev/null || true; wait || true; exit $status' EXIT; "
 OPENS = re.compile(r"^ {0,3}(```+|~~~+)\s*(\S*)\s*(.*)$")
 
 
@@ -53,13 +57,34 @@ def fences(root, page):
     return found
 
 
+def not_printed(expected, printed):
+    """The first line of `expected` that `printed` does not have behind those before it, or None."""
+    rest = iter(printed.splitlines())
+    for line in expected.splitlines():
+        wanted = re.compile(".*".join(map(re.escape, line.rstrip().split("..."))))
+        if line.strip(" .") and not any(wanted.fullmatch(one.rstrip()) for one in rest):
+            return line
+    return None
+
+
 def run_page(root, page):
     """Runs one page in this process, in the current directory; the exit status."""
-    namespace = {"__name__": "__main__"}
+    namespace, printed = {"__name__": "__main__"}, ""
     for fence in fences(root, page):
-        if fence.language == "bash":
-            # The environment, the directory and the namespace of the page; each fence is a shell of its own.
-            done = subprocess.run(["bash", "-euo", "pipefail", "-c", fence.code], stdin=subprocess.DEVNULL)
+        if fence.language == "output":
+            line = not_printed(fence.code, printed)
+            if line is not None:
+                print(f"{page}:{fence.line}: this was not printed: {line}", file=sys.stderr)
+                return 1
+        elif fence.language == "bash":
+            # The environment, the directory and the namespace of the page; each fence is a shell of its own, and what
+            # it started ends with it. Not through a pipe: nobody waits for what goes on in the background.
+            with tempfile.TemporaryFile() as output:
+                done = subprocess.run(["bash", "-euo", "pipefail", "-c", END_JOBS + fence.code], stdin=subprocess.DEVNULL,
+                                      stdout=output, stderr=subprocess.STDOUT)
+                output.seek(0)
+                printed = output.read().decode(errors="replace")
+            print(printed, end="", flush=True)
             if done.returncode:
                 print(f"{page}:{fence.line}: the shell ended with {done.returncode}", file=sys.stderr)
                 return 1
@@ -83,7 +108,7 @@ def run_page(root, page):
 def run_apart(page):
     """One page in a process and a directory of its own; (status, output)."""
     path = os.pathsep.join([str(ROOT / ".venv/bin"), str(ROOT / "build/bin"), os.environ.get("PATH", "")])
-    with tempfile.TemporaryDirectory(prefix="unbroken-docs-") as folder:
+    with tempfile.TemporaryDirectory(prefix="unbroken-docs-", ignore_cleanup_errors=True) as folder:
         try:
             done = subprocess.run([sys.executable, __file__, "--page", page], cwd=folder, text=True, errors="replace",
                                   env={**os.environ, "PATH": path}, stdin=subprocess.DEVNULL, timeout=PAGE_S_MAX,
@@ -91,6 +116,18 @@ def run_apart(page):
         except subprocess.TimeoutExpired:
             return 1, f"{page}: no end after {PAGE_S_MAX} s"
     return done.returncode, done.stdout
+
+
+def reference_is_stale():
+    """1 where the page of the program's options is not what the program says."""
+    program = reference.program_of(ROOT)
+    if program is None:
+        print(f"failed: the program is not built, so that {reference.FOLDER}/options.md cannot be compared")
+        return 1
+    stale = reference.stale(ROOT, {"options.md": reference.options_page(program)})
+    for page in stale:
+        print(f"failed: {page} is not what the program says: run `python3 tools/reference`")
+    return len(stale)
 
 
 def main(arguments):
@@ -107,6 +144,8 @@ def main(arguments):
                 print(f"failed: {page}\n{output.rstrip()}")
             else:
                 print("\n".join(line for line in output.splitlines() if line.startswith("note: ")), end="")
+    if not arguments:
+        failed += reference_is_stale()
     python = [fence for found in every.values() for fence in found if fence.language == "python"]
     skipped = sum(not fence.is_run for fence in python)
     if skipped * 4 > len(python):

@@ -12,6 +12,7 @@ import sys
 import time
 import typing
 
+import reference
 from known_failures import known_failures
 from lint_imports import circles
 from lint_python import python_rules
@@ -293,6 +294,12 @@ def links(root, files):
                         yield Finding(file.path, number, "link", f"{target} is not there")
 
 
+def reference_pages(root):
+    """Pages that are made from the sources say what the sources say."""
+    for page, what in reference.findings(root):
+        yield Finding(page, 1, "reference", what)
+
+
 def formatting(root, files):
     """clang-format, pinned, over every C++ file, on all cores."""
     paths = [file.path for file in files if file.suffix in (".h", ".cc")]
@@ -316,7 +323,7 @@ def lint(root, with_objects=True):
     modules = read_modules(modules_file.read_text()) if modules_file.exists() else {}
     found = [*seams(files), *rules_without_seams(files, modules), *layers(files, modules), *sizes(files),
              *ascii_only(files), *words(files), *headers(files), *links(root, files), *python_rules(files, Finding),
-             *circles(files, Finding),
+             *circles(files, Finding), *reference_pages(root),
              *known_failures(root, ((file.path, file.text) for file in files), Finding)]
     notes = []
     try:

@@ -25,7 +25,10 @@ _OPAQUE = (
 
 
 class Unattached(NamedTuple):
-    """`path`: how the script reaches it. `kind`: optimizer, scheduler, scaler, module, generator, loader, ema, other."""
+    """What `Run.audit` finds. `path`: how the script reaches it.
+
+    `kind`: optimizer, scheduler, scaler, module, generator, loader, ema, other.
+    """
 
     path: str
     kind: str

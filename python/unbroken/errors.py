@@ -34,7 +34,10 @@ class _Advice:
 
 
 class Error(_Advice, Exception):
-    """Base of the errors. Uncaught in the main thread, it ends the process with `.exit_code`."""
+    """Base of the errors. Uncaught in the main thread, it ends the process with `.exit_code`, after one `error:` line.
+
+    `except unbroken.Error` catches every error below, and no stop.
+    """
 
     is_vanished = False  #: the checkpoint was collected by retention while it was being read
     live_is_undefined = False  #: it came while live objects were being filled: this process must not train on
@@ -47,14 +50,14 @@ class Error(_Advice, Exception):
 
 
 class NothingToResume(Error):
-    """No checkpoint where there has to be one, or a damaged journal."""
+    """No checkpoint where there has to be one, or a journal that is damaged, cut or missing."""
 
     exit_code = 66
     _default_next = "unbroken ls DIR"
 
 
 class CorruptCheckpoint(Error):
-    """The bytes of the checkpoint that was asked for are damaged."""
+    """The bytes of the checkpoint that was asked for are damaged. Another one may be whole."""
 
     exit_code = 65
     _default_next = "unbroken verify DIR"
@@ -88,21 +91,24 @@ class StateMismatch(Error):
 
 
 class StorageUnavailable(Error):
-    """The storage did not do what was asked."""
+    """The storage did not do what was asked: an I/O error, no permission, a server that does not answer.
+
+    It says nothing about what is stored: nothing is called damaged for it. Worth trying again.
+    """
 
     exit_code = 74
     _default_next = "ls -ld DIR"
 
 
 class StorageFull(Error):
-    """No space or quota left."""
+    """No space or quota left. Older checkpoints stand. Worth trying again when there is room."""
 
     exit_code = 74
     _default_next = "df -h DIR"
 
 
 class Misconfigured(Error):
-    """The call or the environment has to be changed first."""
+    """The call or the environment has to be changed first. Trying again as it is leads to the same."""
 
     exit_code = 78
     _default_next = "python -m pydoc unbroken.Run"
@@ -133,7 +139,11 @@ class _Stop(_Advice, SystemExit):
 
 
 class Interrupted(_Stop):
-    """The run was asked to stop. 75: the newest commit survives the event; 76: the last save did not commit."""
+    """The run was asked to stop, by SIGTERM; raised at the end of the step. A stop, not an Error: a SystemExit.
+
+    `.code` 75: all that was done is durable, nothing is lost; 76: the last save did not commit, and the steps since the
+    newest checkpoint will be repeated. The same command, started again, goes on.
+    """
 
     @property
     def _default_next(self) -> str:  # the same command goes on where this process stopped
@@ -141,7 +151,7 @@ class Interrupted(_Stop):
 
 
 class Superseded(_Stop):
-    """A newer attempt owns the run; this process must not touch it any more. 82."""
+    """A newer attempt owns the run; this process must not touch it any more. `.code` 82. A stop, not an Error."""
 
     _default_next = "unbroken ls DIR"
 

@@ -47,7 +47,11 @@ def save(state, path, *, step=None) -> str:
 
 
 def async_save(state, path, *, step=None) -> Saving:
-    """As save(), but it returns when `state` has been copied and may change again. See the futures of `Saving`."""
+    """As save(), but it returns when `state` has been copied and may change again. See the futures of `Saving`.
+
+    The end of the process waits for what is being saved. Errors: those of save() that come before the copy; later
+    ones are in the futures.
+    """
     return save_with(state, path, step=step)
 
 

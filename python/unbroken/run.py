@@ -30,14 +30,19 @@ _SLICE_S = 0.2
 
 
 class Run:
-    """A run in the directory `path`.
+    """A run in the directory `path`, or in that of UNBROKEN_DIR.
 
-    `every`: completed steps (int), a duration ("10min"), or "auto". `keep_last`: checkpoints kept. Kept besides, and
-    saved whatever `every` says: with `keep_best=("val_loss", "min")` (or "max") the best by a logged metric, with
-    `keep_every=N` those of every N-th step. `resume`: "newest", 1200, "1200.a3", "best:val_loss", "tag:NAME".
-    `fresh=True` permits a start from nothing where nothing valid is left.
+    `every`: completed steps (int), a duration ("10min"), or "auto". `keep_last`: good checkpoints that stay, and at
+    least two that were read back. Kept besides, and saved whatever `every` says: with `keep_best=("val_loss", "min")`
+    (or "max") the best by a logged metric, with `keep_every=N` those of every N-th step. `resume`: "newest", 1200,
+    "1200.a3", "best:val_loss", "tag:NAME".
+    `fresh=True` permits a start from nothing where nothing valid is left; never beside a damaged or missing journal.
     `takeover=True` takes the run from an owner that is alive. `on_save_error`: "warn" or "raise" for saves in the
-    background. `group`: files are readable and writable by this group.
+    background; the last save raises always. `group`: files are readable and writable by this group.
+
+    As a context manager: the end of the block closes the run; an exception or `break` saves nothing of the broken
+    step, and what is being saved is finished. Durability: what `newest` names survives the end of the process at any
+    instant, and a loss of power where the storage keeps what was synced.
 
     For every="auto", durations: `mtti`, how often you expect the run to die; `rpo`, never lose more; `every_min`,
     `every_max`, bounds. Errors: Misconfigured, at once.
@@ -114,11 +119,18 @@ class Run:
 
     @property
     def health(self) -> dict:
-        """{"state": "green" | "yellow" | "red", "why": [...], "saves_failed", "saves_skipped"}."""
+        """{"state": "green" | "yellow" | "red", "why": [...], "saves_failed", "saves_skipped"}.
+
+        Red: the last save failed, or a newer attempt owns the run. Yellow: a promise (`rpo`) is not kept, or work in
+        the background failed: reading back, clearing away, writing metrics.
+        """
         return call(self._session.health)
 
     def audit(self, *roots) -> list[Unattached]:
-        """What has a state, can be reached from `roots` (without: the caller's variables), and is not attached."""
+        """What has a state, can be reached from `roots` (without: the caller's variables), and is not attached.
+
+        No code of what is looked at is run. The first restore says a line for each.
+        """
         return audit.audit(self._attached, roots, audit.callers_frame())
 
     def stats(self) -> dict:
@@ -132,7 +144,10 @@ class Run:
     def attach(self, **named) -> None:
         """Makes objects part of the state, each under its name. After restore, an object is given its part at once.
 
-        Errors: Misconfigured (a name twice, an object that cannot be attached), StateMismatch (after restore).
+        Modules, optimizers, schedulers, scalers, generators of Python, NumPy and torch, and whatever else has
+        state_dict and load_state_dict; dicts, lists and tuples of tensors, arrays and plain values. The global
+        generators are saved without being asked. The names `rng`, `run` and `state` are ours. Errors: Misconfigured
+        (a name twice, an object that cannot be attached), StateMismatch (after restore).
         """
         self._check_usable("attach")
         for name, value in named.items():
@@ -156,8 +171,10 @@ class Run:
     def restore(self) -> int:
         """Finds the checkpoint to go on from, and puts it into everything attached. The number of completed steps.
 
-        Errors: StateMismatch (nothing was written, nothing changed), NothingToResume, CorruptCheckpoint,
-        StorageUnavailable, StorageFull, Misconfigured.
+        Called by `steps`; again, it does nothing. It ends what an earlier process was doing in this run: that one can
+        commit no more. Past damage the next older checkpoint is used, and it is said; one that was named by `resume`
+        is never replaced by another. Errors: StateMismatch (nothing was written, nothing changed), NothingToResume,
+        CorruptCheckpoint, StorageUnavailable, StorageFull, Misconfigured, Superseded; Interrupted, where SIGTERM came.
         """
         self._check_usable("restore")
         if self._is_restored:
@@ -279,7 +296,11 @@ class Run:
         return self._step
 
     def log(self, **metrics) -> None:
-        """Metrics of the step at hand: numbers, or tensors of one element. The last value of a name counts."""
+        """Metrics of the step at hand: numbers, or tensors of one element. The last value of a name counts.
+
+        They stand in the checkpoint of this step and, without a sync, in the run's metrics folder. Errors:
+        Misconfigured for what is not one number.
+        """
         if not self._is_inert:
             self._metrics.add(metrics)
 
@@ -402,7 +423,7 @@ class Run:
     # -- the end
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Until nothing is being written, verified or deleted any more; False at the timeout (seconds)."""
+        """Waits until nothing is being written, verified or deleted any more; False at the timeout (seconds)."""
         if self._is_inert or self._is_closed:
             return True
         left = options.checked_timeout("timeout", timeout)

@@ -27,9 +27,13 @@ class _StageFuture(Future):
 
 
 class Saving:
-    """`.staged .durable .verified` are concurrent futures; the result of each is the checkpoint's name, "1200.a3".
+    """One save, on its way. `.staged .durable .verified` are futures of concurrent.futures, done in this order; the
+    result of each is the checkpoint's name, "1200.a3".
 
-    A failed save sets its exception on those that are not done. Threads: any.
+    `.staged`: the state was copied, and may change again. `.durable`: the checkpoint exists, synced and read back by
+    name. `.verified`: all of its bytes were read back. A failed save sets its exception on those that are not done.
+    `.step` is its label and `.name` its name, None until it is taken. A save that was asked for in a `steps` body is
+    taken at the end of this body: waiting for it before is Misconfigured. Threads: any.
     """
 
     def __init__(self, is_deferred: bool = False):
@@ -42,10 +46,12 @@ class Saving:
 
     @property
     def staging_completion(self) -> Future:
+        """`.staged`, by the name that torch.distributed.checkpoint has for it."""
         return self.staged
 
     @property
     def upload_completion(self) -> Future:
+        """`.durable`, by the name that torch.distributed.checkpoint has for it."""
         return self.durable
 
     def begin(self, core_saving) -> None:
@@ -88,7 +94,7 @@ class Saving:
         return self.durable.done() and self.durable.exception() is None
 
     def wait(self, stage: str = "durable") -> None:
-        """Until the stage is reached. Errors: that of the save."""
+        """Waits, without a limit, until the stage is reached: "staged", "durable" or "verified". Errors: that of the save."""
         if self._core is not None:
             while not self._core.wait(stage, _SLICE_S):
                 pass

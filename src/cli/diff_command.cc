@@ -121,7 +121,7 @@ int diff_command(int argc, char** argv) {
   std::string directory, a, b;
   bool is_json = false;
   app.add_option("DIR", directory, "the run's directory")->required();
-  app.add_option("A", a, "newest, 1200 or 1200.a3")->required();
+  app.add_option("A", a, kAtHelp)->required();
   app.add_option("B", b, "the other one")->required();
   app.add_flag("--json", is_json, "one JSON object");
   return run_command(app, argc, argv, [&] { return diff(directory, a, b, is_json); });

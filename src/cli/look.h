@@ -9,6 +9,9 @@
 
 namespace unbroken {
 
+/// What an argument AT may be, for --help.
+inline constexpr char kAtHelp[] = "newest, 1200, 1200.a3, best:METRIC or tag:NAME";
+
 struct Look {
   std::unique_ptr<Runtime> runtime;
   JournalRead journal;

@@ -69,7 +69,8 @@ Json to_json(const SavedState& saved) {
 std::string to_text(const SavedState& saved) {
   std::string out = fmt::format("{}: {} in {} tensors\n", saved.commit.save.name(),
                                 format_bytes(saved.commit.state_bytes), saved.index.tensors.size());
-  for (const auto& [name, value] : saved.manifest.provenance) out += fmt::format("  {:<11} {}\n", name, value);
+  for (const auto& [name, value] : saved.manifest.provenance)
+    out += fmt::format("  {:<11} {}\n", name, value);
   for (const auto& [name, value] : saved.manifest.metrics)
     out += fmt::format("  {:<11} {:.6g}\n", name, value);
   out += "\ntensors\n";
@@ -102,7 +103,7 @@ int show_command(int argc, char** argv) {
   std::string directory, at = "newest";
   bool is_json = false;
   app.add_option("DIR", directory, "the run's directory")->required();
-  app.add_option("AT", at, "newest, 1200 or 1200.a3");
+  app.add_option("AT", at, kAtHelp);
   app.add_flag("--json", is_json, "one JSON object");
   return run_command(app, argc, argv, [&] { return show(directory, at, is_json); });
 }

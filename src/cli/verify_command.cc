@@ -264,7 +264,7 @@ int verify_command(int argc, char** argv) {
   std::string directory, at;
   bool is_json = false;
   app.add_option("DIR", directory, "the run's directory")->required();
-  app.add_option("AT", at, "newest, 1200 or 1200.a3; every checkpoint where it is left out");
+  app.add_option("AT", at, std::string(kAtHelp) + "; every checkpoint where it is left out");
   app.add_flag("--json", is_json, "one JSON object");
   return run_command(app, argc, argv, [&] { return verify(directory, at, is_json); });
 }

@@ -68,3 +68,23 @@ def test_a_broken_shell_fence_fails_at_its_first_command(tmp_path):
 
 def test_a_fence_may_not_end_its_page(tmp_path):
     assert run(tmp_path, "```python\nraise SystemExit(0)\n```\n").returncode == 1
+
+
+def shows(*lines):
+    return "```bash\necho one; echo two 22 >&2; echo three\n```\n```output\n" + "\n".join(lines) + "\n```\n"
+
+
+def test_output_is_what_the_fence_before_it_printed(tmp_path):
+    assert run(tmp_path, shows("one", "two ...", "three")).returncode == 0
+    assert run(tmp_path, shows("two ...2", "...")).returncode == 0
+
+
+def test_output_that_was_not_printed_or_not_in_this_order_fails_with_its_place(tmp_path):
+    for lines in (["four"], ["on"], ["two"], ["three", "one"]):
+        done = run(tmp_path, shows(*lines))
+        assert done.returncode == 1 and f"page.md:5: this was not printed: {lines[-1]}" in done.stdout, done.stdout
+
+
+def test_what_a_shell_started_ends_with_its_fence(tmp_path):
+    done = run(tmp_path, "```bash\nsleep 1000 & echo $! > process\n```\n```bash\n! kill -0 $(cat process) 2> /dev/null\n```\n")
+    assert done.returncode == 0, done.stdout

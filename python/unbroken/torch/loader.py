@@ -300,7 +300,7 @@ class DataLoader:
         return {**state, "turn": self._turn, "workers": list(self._stands)} if self._is_iterable else state
 
     def load_state_dict(self, state: dict) -> None:
-        """Errors: StateMismatch, with nothing changed."""
+        """The next `iter` goes on there. Errors: StateMismatch, with nothing changed."""
         changed = self._unbroken_differences(state, "loader")
         if changed:
             raise StateMismatch("the loader does not fit the saved one", changed=changed)

@@ -146,7 +146,7 @@ int export_command(int argc, char** argv) {
   CLI::App app("Tensors of a checkpoint as one safetensors file", "unbroken export");
   Request request;
   app.add_option("DIR", request.directory, "the run's directory")->required();
-  app.add_option("AT", request.at, "newest, 1200 or 1200.a3");
+  app.add_option("AT", request.at, kAtHelp);
   app.add_option("--to", request.to, "the file, NAME.safetensors")->required();
   app.add_option(
          "--only", request.only,

@@ -80,7 +80,7 @@ Result<int> unkeep(const Wish& wish) {
 int command(int argc, char** argv, CLI::App& app, const char* about_tag, Result<int> (*body)(const Wish&)) {
   Wish wish;
   app.add_option("DIR", wish.directory, "the run's directory")->required();
-  app.add_option("AT", wish.at, "newest, 1200, 1200.a3, best:METRIC or tag:NAME")->required();
+  app.add_option("AT", wish.at, kAtHelp)->required();
   app.add_option("--tag", wish.tag, about_tag);
   app.add_flag("--json", wish.is_json, "one JSON object");
   return run_command(app, argc, argv, [&] { return body(wish); });

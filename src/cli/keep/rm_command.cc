@@ -86,7 +86,7 @@ int rm_command(int argc, char** argv) {
   std::string directory, at;
   bool is_forced = false, is_json = false;
   app.add_option("DIR", directory, "the run's directory")->required();
-  app.add_option("AT", at, "newest, 1200, 1200.a3, best:METRIC or tag:NAME")->required();
+  app.add_option("AT", at, kAtHelp)->required();
   app.add_flag("--force", is_forced,
                "also one of those that retention keeps; never one with a tag or in use");
   app.add_flag("--json", is_json, "one JSON object");
