@@ -228,11 +228,11 @@ class PySession {
   void log(std::uint64_t step, const Metrics& metrics) { unwrap(engine_->log(step, metrics)); }
   bool wants_tap() const { return engine_->has_tap(); }
   void tap(std::uint64_t step, const Metrics& metrics, const std::vector<TensorTuple>& tensors,
-           const TapValues& values) {
+           const TapValues& values, const std::vector<std::string>& not_attached) {
     const std::vector<TensorView> views = views_of(tensors);
     auto done = [&] {
       const nb::gil_scoped_release released;
-      return engine_->tap(step, metrics, views, values);
+      return engine_->tap(step, metrics, views, values, not_attached);
     }();
     unwrap(std::move(done));
   }
@@ -330,7 +330,8 @@ void bind_session(nb::module_& m) {
       .def("boundary", &PySession::boundary, nb::arg("step"))
       .def("log", &PySession::log, nb::arg("step"), nb::arg("metrics"))
       .def("wants_tap", &PySession::wants_tap)
-      .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"))
+      .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"),
+           nb::arg("not_attached"))
       .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
            nb::arg("metrics"), nb::arg("is_finite"), nb::arg("tags"))
       .def("save_failed", &PySession::save_failed, nb::arg("step"), nb::arg("why"))

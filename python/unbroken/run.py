@@ -324,7 +324,9 @@ class Run:
         capture = None
         if self._session.wants_tap():
             capture = self._saver.capture()
-            self._ask(self._session.tap, self._step, read(self._noted), capture.tensors, capture.scalars())
+            forgotten = audit.audit(self._attached, None, audit.callers_frame(is_own=True))
+            self._ask(self._session.tap, self._step, read(self._noted), capture.tensors, capture.scalars(),
+                      [item.path for item in forgotten])  # fmt: skip
         kind = self._why_save(is_last, is_first)
         if kind is not None:
             self._hand_over_metrics()

@@ -65,14 +65,14 @@ std::string verdict_of(const DrillResult& result, std::uint64_t kills_wanted) {
   if (result.kills < kills_wanted && result.is_ok())
     out += fmt::format("the run is too short for {} kills: it was killed {} times\n", kills_wanted,
                        result.kills);
-  for (const std::string& name : result.not_attached) out += fmt::format("not attached: {}\n", name);
   if (result.is_ok())
     return out + painted(fmt::format("{} steps, {} kills, 0 differences\n", result.steps, result.kills),
                          Colour::green);
   out += painted(fmt::format("{} steps, {} kills, and then something else\n", result.steps, result.kills),
                  Colour::red);
-  if (!result.failure.empty()) return out + result.failure + "\n";
-  return out + where_of(*result.difference) + "\n";
+  out += (result.failure.empty() ? where_of(*result.difference) : result.failure) + "\n";
+  for (const std::string& name : result.not_attached) out += fmt::format("{} was never attached\n", name);
+  return out;
 }
 
 Result<int> drill(const Flags& flags, std::vector<std::string> command) {

@@ -17,6 +17,13 @@ TEST(Tap, ReadsALine) {
   EXPECT_EQ(parsed.value().values.at("n"), "1");
 }
 
+TEST(Tap, ReadsWhatWasNotAttached) {
+  const auto parsed = parse_tap_line(
+      R"({"attempt":1,"metrics":{},"not_attached":["scheduler","parts[0]"],"step":1,"tensors":{},"values":{}})");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().what();
+  EXPECT_EQ(parsed.value().not_attached, (std::vector<std::string>{"scheduler", "parts[0]"}));
+}
+
 TEST(Tap, LeavesOutALineThatAKillCutShort) {
   const std::string text = std::string(kLine) + "\n" + kLine + "\n" + std::string(kLine).substr(0, 40);
   const auto parsed = parse_tap(text);

@@ -165,7 +165,7 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView
 }
 
 Result<> Engine::tap(std::uint64_t step, const Metrics& metrics, std::span<const TensorView> tensors,
-                     const TapValues& values) {
+                     const TapValues& values, const std::vector<std::string>& not_attached) {
   if (!has_tap()) return Done{};
   UNBROKEN_TRY(const std::vector<Xxh128> digests, digest_views(tensors, seams_.executor));
   Json by_tensor = Json::object(), by_value = Json::object(), bits = Json::object();
@@ -176,7 +176,8 @@ Result<> Engine::tap(std::uint64_t step, const Metrics& metrics, std::span<const
                                                        {"attempt", opened().attempt},
                                                        {"metrics", std::move(bits)},
                                                        {"tensors", std::move(by_tensor)},
-                                                       {"values", std::move(by_value)}}));
+                                                       {"values", std::move(by_value)},
+                                                       {"not_attached", not_attached}}));
   return options_.tap(line);
 }
 

@@ -88,9 +88,10 @@ class Engine {
   /// Adds to the provenance of the saves from here on.
   void describe(const std::string& key, std::string value) { options_.provenance[key] = std::move(value); }
   bool has_tap() const { return static_cast<bool>(options_.tap); }
-  /// The whole state after a step, for a drill: metrics by bits, every tensor by digest, the rest as text.
+  /// The whole state after a step, for a drill: metrics by bits, every tensor by digest, the rest as text;
+  /// and what has a state that no checkpoint will hold, by the names that the caller gives.
   Result<> tap(std::uint64_t step, const Metrics& metrics, std::span<const TensorView> tensors,
-               const TapValues& values);
+               const TapValues& values, const std::vector<std::string>& not_attached = {});
 
   Result<> drain(const Deadline& by);
   /// Ends this life; saves in flight finish before. Idempotent.

@@ -103,6 +103,40 @@ def test_what_was_forgotten_is_caught_with_a_tensor_named(forgotten, tmp_path):
     began = next(life["began"] for life in said["lives"] if life["began"])
     assert said["first_difference"]["step"] == began + 1
     assert said["first_difference"]["name"] in ("w", "momentum") and said["first_difference"]["life"] >= 2
+    # An array could be anything; a generator has a state.
+    assert said["not_attached"] == (["chance"] if forgotten == "chance" else [])
+
+
+TORCH_FORGETFUL = """
+import sys, time, torch, unbroken
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+with unbroken.Run(sys.argv[1], every=2) as run:
+    run.attach(model=model{attached})
+    for step in run.steps(16):
+        optimizer.zero_grad()
+        model(torch.ones(1, 4)).square().sum().backward()
+        optimizer.step()
+        scheduler.step()
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("attached", "forgotten"),
+    [("", ["optimizer", "scheduler"]), (", optimizer=optimizer", ["scheduler"]), (", scheduler=scheduler", ["optimizer"])],
+)
+def test_what_was_never_attached_is_named_as_the_suspect(attached, forgotten, tmp_path):
+    pytest.importorskip("torch")
+    command = script(tmp_path, TORCH_FORGETFUL.format(attached=attached), tmp_path / "real")
+    status, said, _ = drill(tmp_path, command, "--kills", "1", "--at", "steps")
+    assert status == 65 and said["deterministic"] is True and said["not_attached"] == forgotten
+    if attached:
+        return
+    status, out, _ = unbroken("drill", "--kills", "1", "--at", "steps", "--dir", tmp_path / "drill", "--", *command)
+    assert status == 65 and "optimizer was never attached\nscheduler was never attached\n" in out
 
 
 def test_only_a_metric_that_differs_is_caught(tmp_path):

@@ -152,13 +152,14 @@ class Session:
     def wants_tap(self):
         return self.tapped
 
-    def tap(self, step, metrics, tensors, scalars):
+    def tap(self, step, metrics, tensors, scalars, not_attached):
         self.taps.append(
             (
                 step,
                 dict(metrics),
                 dict(zip([t[0] for t in tensors], digests(tensors), strict=True)),
                 dict(scalars),
+                list(not_attached),
             )
         )
 

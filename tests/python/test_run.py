@@ -355,15 +355,16 @@ def test_a_metric_is_one_number(run_dir, bad):
 
 
 def test_the_tap_sees_every_tensor_and_every_value(run_dir, fake):
-    model = torch.nn.Linear(2, 1)
+    model, other = torch.nn.Linear(2, 1), torch.nn.Linear(1, 1)
     with unbroken.Run(run_dir) as run:
         run._session.tapped = True
         run.attach(model=model, d={"a": [1, 2.5]})
         for _ in run.steps(2):
             run.log(loss=1)
-    step, metrics, tensors, scalars = run._session.taps[1]
+    step, metrics, tensors, scalars, not_attached = run._session.taps[1]
     assert step == 2 and metrics == {"loss": 1.0}
     assert tensors.keys() == {"model.weight", "model.bias"}
+    assert not_attached == ["other"] and other is not model
     assert scalars["d.a.0"] == "1" and {"rng.torch.cpu", "rng.python.position", "run.epoch"} <= scalars.keys()
 
 
