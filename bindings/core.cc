@@ -15,8 +15,8 @@
 #include "base/check.h"
 #include "bindings.h"
 #include "data/permutation.h"
-#include "os/os_points.h"
 #include "os/worker_guard.h"
+#include "session/environment.h"
 #include "session/redirect.h"
 #include "unbroken_version.h"
 
@@ -82,6 +82,9 @@ NB_MODULE(_core, m) {
   });
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { core_error_type.reset(); }));
   m.def("version", &version);
+  m.def("check_environment", [] {
+    if (auto fine = check_environment(OsProcess()); !fine.ok()) raise(fine.error());
+  });
   m.def(
       "run_directory", [](const std::string& path) { return redirected(OsProcess(), path); },
       nb::arg("path"));
@@ -93,5 +96,6 @@ NB_MODULE(_core, m) {
   m.def("guard_worker", &guard, nb::arg("owner"), nb::arg("dies_with_owner"));
   bind_state(m);
   bind_session(m);
-  if (auto installed = install_points(OsProcess()); !installed.ok()) raise(installed.error());
+  // Passes are counted from here on; what cannot be used is refused by the first run.
+  static_cast<void>(use_environment(OsProcess()).ok());
 }

@@ -12,6 +12,7 @@
 
 #include "bindings.h"
 #include "os/fork_guard.h"
+#include "session/environment.h"
 #include "snapshot/snapshot.h"
 
 namespace unbroken::bindings {
@@ -127,6 +128,7 @@ class PySession {
     auto opened = [&]() -> Result<> {
       const nb::gil_scoped_release released;
       const OsProcess process;
+      UNBROKEN_DO(use_environment(process));
       UNBROKEN_TRY(EngineOptions engine, engine_options(process, run));
       UNBROKEN_TRY(runtime_, Runtime::open(path, runtime_options(run)));
       engine.provenance = versions;

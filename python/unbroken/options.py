@@ -61,15 +61,9 @@ def steps_limit(n: int) -> int:
     """n, or UNBROKEN_STEPS where that is less."""
     if not _is_count(n, 0):
         raise Misconfigured(f"steps: {n!r} is not a number of steps")
+    check_environment()
     text = os.environ.get("UNBROKEN_STEPS")
-    if not text:
-        return int(n)
-    if not text.isascii() or not text.isdigit() or len(text) > 20:
-        raise Misconfigured(
-            f"UNBROKEN_STEPS is {text[:80]!r}, not a number of steps: give it as UNBROKEN_STEPS=100",
-            "unset UNBROKEN_STEPS",
-        )
-    return min(int(n), int(text))
+    return min(int(n), int(text)) if text else int(n)
 
 
 def _is_count(value, least: int) -> bool:
@@ -118,12 +112,9 @@ def checked_timeout(name: str, value) -> float | None:
     return float(value)
 
 
-def environment_flag(name: str) -> bool:
-    """True for 1; 0, an empty text and an absent variable are False. Errors: Misconfigured for anything else."""
-    text = os.environ.get(name, "")
-    if text not in ("", "0", "1"):
-        raise Misconfigured(f"{name} is {text!r}: it may be 1 or 0, or not set", f"unset {name}")
-    return text == "1"
+def check_environment() -> None:
+    """Errors: Misconfigured for a variable UNBROKEN_* with a value that cannot be used."""
+    _native.call(_native.core.check_environment)
 
 
 def versions() -> dict[str, str]:
@@ -180,7 +171,7 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         raise Misconfigured(f"keep_last={keep_last!r}: at least 1 checkpoint, and fewer than {_MANY}")
     if not isinstance(on_save_error, str) or on_save_error not in ("warn", "raise"):
         raise Misconfigured(f'on_save_error={on_save_error!r}: "warn" or "raise"')
-    environment_flag("UNBROKEN_RESUMED")  # the core looks for it
+    check_environment()  # the core takes what is in it
     if group is not None and not (_is_text(group) and group):
         raise Misconfigured(f"group={group!r}: the name of a group")
     return {
@@ -190,7 +181,7 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         "keep_every": checked_every(keep_every),
         "resume": checked_at("resume", resume),
         "fresh": checked_bool("fresh", fresh),
-        "takeover": checked_bool("takeover", takeover) | environment_flag("UNBROKEN_TAKEOVER"),
+        "takeover": checked_bool("takeover", takeover),
         "group": group,
         "mtti": checked_duration("mtti", mtti),
         "rpo": checked_duration("rpo", rpo),

@@ -34,6 +34,12 @@ class Origin:
         self._at = checked_at("init_from", name if is_split else "newest")
         self._filled: Filled | None = None
 
+    def look(self, path: str) -> None:
+        """Before `path` is made: is there anything to begin with? Errors: those of opening a checkpoint."""
+        if not _holds_checkpoint(path):
+            with naming(self._path):
+                call(_native.core.Reader, self._path, self._at)
+
     def compare(self, attached: Attached, path: str, loaders) -> None:
         """Where `path` holds no checkpoint: everything that can be refused is, and nothing was written or changed.
 

@@ -8,6 +8,7 @@ there the state is whole.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 
 from unbroken import _native, audit, functional, options, signals
@@ -68,6 +69,9 @@ class Run:
         options.steps_limit(0)
         path = options.directory(path)
         functional.release(path)
+        if self._origin is not None:
+            self._origin.look(path)
+        self._is_new = not os.path.lexists(path)
         with naming(path):
             self._session = call(_native.core.Session, path, settings)
         self._attached = Attached(ways)
@@ -468,6 +472,9 @@ class Run:
             self._stop.close()
             self._watch.close()
             self._attached.generators.close()
+            if self._is_new and not self._is_restored:  # nothing was begun in it
+                with contextlib.suppress(OSError):
+                    os.rmdir(self.path)
         if not is_quiet:
             self._obey_stop()
 

@@ -8,7 +8,7 @@ namespace unbroken {
 using PointHook = void (*)(const char* name);
 inline std::atomic<PointHook> point_hook{nullptr};
 
-/// UNBROKEN_POINT("commit.before_create");
+/// UNBROKEN_POINT("commit.before_append");
 #define UNBROKEN_POINT(name)                                                                               \
   do {                                                                                                     \
     if (auto* const unbroken_hook = ::unbroken::point_hook.load(std::memory_order_relaxed); unbroken_hook) \

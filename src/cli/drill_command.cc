@@ -9,7 +9,9 @@
 #include "cli/commands.h"
 #include "cli/drill_run.h"
 #include "cli/interrupts.h"
+#include "os/os_process.h"
 #include "os/user/work_folder.h"
+#include "session/environment.h"
 #include "unbroken/exit_code.h"
 
 namespace unbroken {
@@ -93,6 +95,7 @@ Result<int> drill(const Flags& flags, std::vector<std::string> command) {
   if (command.empty())
     return Error(Code::bad_argument,
                  "no command: put it after --, for example `unbroken drill -- python train.py`");
+  UNBROKEN_DO(check_environment(OsProcess()));  // the command gets it too
   options.command = std::move(command);
   UNBROKEN_TRY(options.folder, make_work_folder(flags.folder, "drill"));
   options.keeps_output = flags.is_json;

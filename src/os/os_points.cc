@@ -48,12 +48,7 @@ void pass(const char* name) {
 }
 
 Result<Plan> parse_plan(const std::string& text) {
-  const auto bad = [&] {
-    return Error(Code::bad_argument,
-                 fmt::format("UNBROKEN_KILL={}: expected POINT:PASS:kill|term|stop, for example "
-                             "commit.before_create:1:kill",
-                             text));
-  };
+  const auto bad = [&] { return Error(Code::bad_argument, "expected POINT:PASS:kill|term|stop"); };
   const auto parts = split(text, ':');
   if (parts.size() != 3 || parts[0].empty()) return bad();
   const auto nth = parse_u64(parts[1]);
@@ -66,18 +61,31 @@ Result<Plan> parse_plan(const std::string& text) {
   return Plan{.name = std::string(parts[0]), .pass = nth.value(), .signal = signal};
 }
 
+std::optional<std::string> variable(const Process& process, std::string_view name) {
+  auto value = process.env(name);
+  return value && value->empty() ? std::nullopt : value;
+}
+
 }  // namespace
 
+Result<> check_kill_plan(const std::string& text) {
+  UNBROKEN_DO(parse_plan(text));
+  return Done{};
+}
+
 Result<> install_points(const Process& process) {
-  const auto kill = process.env("UNBROKEN_KILL"), log = process.env("UNBROKEN_POINT_LOG");
+  const auto kill = variable(process, "UNBROKEN_KILL"), log = variable(process, "UNBROKEN_POINT_LOG");
   if (!kill && !log) return Done{};
   auto points = std::make_unique<Points>();
   if (kill) {
-    UNBROKEN_TRY(points->plan, parse_plan(*kill));
+    auto plan = parse_plan(*kill);
+    if (!plan.ok()) return std::move(plan).error().with("UNBROKEN_KILL=" + *kill);
+    points->plan = std::move(plan).value();
   }
   if (log) {
-    UNBROKEN_TRY(points->log,
-                 adopt(::open(log->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), "open", *log));
+    auto opened = adopt(::open(log->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), "open", *log);
+    if (!opened.ok()) return std::move(opened).error().with("UNBROKEN_POINT_LOG");
+    points->log = std::move(opened).value();
   }
   points->before = installed.load(std::memory_order_relaxed);
   installed.store(points.release(), std::memory_order_release);

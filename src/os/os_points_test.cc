@@ -106,7 +106,7 @@ TEST(Points, LeaveForksAlone) {
 }
 
 TEST(Points, RefuseWhatTheyDoNotUnderstand) {
-  for (const char* kill : {"", "test.a", "test.a:1", "test.a:0:kill", "test.a:x:kill", "test.a:1:pause",
+  for (const char* kill : {"test.a", "test.a:1", "test.a:0:kill", "test.a:x:kill", "test.a:1:pause",
                            ":1:kill", "test.a:1:kill:more", "test.a:-1:kill"}) {
     const auto installed = install_points(FakeProcess(Variables{{"UNBROKEN_KILL", kill}}));
     ASSERT_TRUE(installed.is(Code::bad_argument)) << kill;
@@ -115,6 +115,7 @@ TEST(Points, RefuseWhatTheyDoNotUnderstand) {
   EXPECT_TRUE(install_points(FakeProcess(Variables{{"UNBROKEN_POINT_LOG", "/no/such/folder/log"}}))
                   .is(Code::not_found));
   EXPECT_TRUE(install_points(FakeProcess(Variables{})).ok());
+  EXPECT_TRUE(install_points(FakeProcess(Variables{{"UNBROKEN_KILL", ""}, {"UNBROKEN_POINT_LOG", ""}})).ok());
   EXPECT_EQ(point_hook.load(), nullptr) << "nothing was installed";
 }
 

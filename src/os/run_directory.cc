@@ -97,6 +97,10 @@ Result<> OsFs::make_run_dir(const std::string& directory, const Ownership& owner
       struct stat status{};
       const int number = errno;
       if (number == EEXIST || ::stat(path.c_str(), &status) == 0) continue;
+      // What is above it is there, so it is not missing: this is no place for directories.
+      if (number == ENOENT)
+        return Error(Code::unavailable, fmt::format("{}: no directory can be made there", path))
+            .next(fmt::format("findmnt -T '{}'", parent_of(path)));
       return errno_error(number, "mkdir", path);
     }
     UNBROKEN_TRY(const Descriptor folder,

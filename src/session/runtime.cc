@@ -8,6 +8,8 @@
 #include "engine/start/first_life.h"
 #include "filestore/leftovers.h"
 #include "filestore/probe.h"
+#include "os/user/run_place.h"
+#include "session/environment.h"
 #include "session/provenance.h"
 #include "world/advice.h"
 
@@ -22,6 +24,8 @@ Runtime::Runtime(std::unique_ptr<OsFs> fs, std::unique_ptr<OsExecutor> executor,
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const RuntimeOptions& options) {
   const bool is_training = options.purpose == RuntimeOptions::Purpose::train;
+  UNBROKEN_DO(check_environment(OsProcess()));
+  if (is_training) UNBROKEN_DO(check_run_place(std::string(directory)));
   auto fs = OsFs::open(directory, {.is_created = false, .group = options.group});
   if (fs.is(Code::not_found)) {
     const OsProcess process;
@@ -66,8 +70,11 @@ Result<std::function<Result<>(const std::string&)>> tap_of(const Process& proces
   const std::string name = slash == std::string::npos ? *file : file->substr(slash + 1);
   UNBROKEN_TRY(std::unique_ptr<OsFs> opened, OsFs::open(folder));
   const std::shared_ptr<OsFs> fs = std::move(opened);
-  return std::function<Result<>(const std::string&)>(
-      [fs, name](const std::string& line) { return fs->append(name, as_bytes(line + "\n")); });
+  return std::function<Result<>(const std::string&)>([fs, name, file](const std::string& line) -> Result<> {
+    auto done = fs->append(name, as_bytes(line + "\n"));
+    if (!done.ok()) return std::move(done).error().with("UNBROKEN_TAP=" + *file);
+    return Done{};
+  });
 }
 
 }  // namespace unbroken

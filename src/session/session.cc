@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "os/os_points.h"
 #include "os/stop_signal.h"
+#include "session/environment.h"
 #include "session/redirect.h"
 #include "session/settings.h"
 #include "state/compare.h"
@@ -149,11 +149,7 @@ Session::~Session() = default;
 
 Result<Session> Session::open(std::string_view directory, RunOptions options) {
   const OsProcess process;
-  // Once a process: their passes are counted over all its sessions.
-  static const Result<> points = install_points(process);
-  UNBROKEN_DO(points);
-  if (const auto cap = process.env("UNBROKEN_STEPS"); cap && !parse_u64(*cap).ok())
-    return Error(Code::bad_argument, fmt::format("UNBROKEN_STEPS=\"{}\" is no number of steps", *cap));
+  UNBROKEN_DO(use_environment(process));
   UNBROKEN_TRY(EngineOptions engine, engine_options(process, options));
   auto impl = std::make_unique<Impl>();
   UNBROKEN_TRY(impl->runtime, Runtime::open(redirected(process, directory), runtime_options(options)));
@@ -248,9 +244,7 @@ std::optional<std::string> Session::newest() const {
 }
 
 std::uint64_t Session::steps_of(std::uint64_t steps) const {
-  const auto cap = impl_->runtime->seams().process.env("UNBROKEN_STEPS");
-  const auto value = cap ? parse_u64(*cap) : Result<std::uint64_t>(steps);
-  return value.ok() ? std::min(steps, value.value()) : steps;
+  return std::min(steps, steps_cap(impl_->runtime->seams().process).value_or(steps));
 }
 
 int exit_with(const Error& error) {

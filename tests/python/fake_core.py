@@ -77,6 +77,10 @@ class Saving:
         function()
 
 
+def check_environment():
+    pass
+
+
 class Session:
     fail_saves: list = []  # errors for the next saves, as CoreError.args; None saves
 

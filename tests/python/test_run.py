@@ -10,7 +10,7 @@ import torch
 
 import unbroken
 from helpers import FULL, child, finish, life, stops_at
-from unbroken import Misconfigured, NothingToResume, _native, errors, metrics, options, saver
+from unbroken import Misconfigured, NothingToResume, StateMismatch, _native, errors, metrics, options, saver
 
 native = pytest.mark.skipif(_native.core.__name__ == "fake_core", reason="needs the native core")
 
@@ -481,12 +481,24 @@ def test_what_is_refused_creates_nothing(tmp_path, bad):
 
 
 @native
-@pytest.mark.parametrize("name", ["UNBROKEN_STEPS", "UNBROKEN_RESUMED", "UNBROKEN_TAKEOVER", "UNBROKEN_TAP"])
+@pytest.mark.parametrize("name", ["STEPS", "RESUMED", "TAKEOVER", "TAP", "IO", "KILL", "POINT_LOG", "MTTI"])
 def test_an_environment_that_is_refused_creates_nothing(tmp_path, monkeypatch, name):
+    name = f"UNBROKEN_{name}"
     monkeypatch.setenv(name, str(tmp_path / "missing" / "x"))
-    with pytest.raises(unbroken.Error):
+    with pytest.raises(Misconfigured, match=f"^{name} is "):
         unbroken.Run(tmp_path / "deep" / "run")
     assert not list(tmp_path.iterdir())
+
+
+@native
+def test_a_refused_origin_leaves_no_directory_behind(tmp_path):
+    life(tmp_path / "old", 2, lambda run, step: None)
+    with pytest.raises(NothingToResume):
+        unbroken.Run(tmp_path / "new", init_from=str(tmp_path / "old@7"))
+    with pytest.raises(StateMismatch), unbroken.Run(tmp_path / "new", init_from=str(tmp_path / "old")) as run:
+        run.attach(model=torch.nn.Linear(1, 1))
+        run.restore()
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
 @native

@@ -105,6 +105,14 @@ Result<int> export_checkpoint(const Request& request) {
                  fmt::format("--to {}: a name that ends in .safetensors is needed: that is "
                              "what is written",
                              request.to));
+  if (is_user_folder(request.to))
+    return Error(Code::bad_argument,
+                 fmt::format("--to {}: a directory stands there, and a file is written", request.to))
+        .next(fmt::format("unbroken export {} {} --to {}/checkpoint.safetensors",
+                          shell_word(request.directory), request.at, shell_word(request.to)));
+  if (const std::string folder = folder_of(request.to); !is_user_folder(folder))
+    return Error(Code::bad_argument, fmt::format("--to {}: there is no directory {}", request.to, folder))
+        .next(fmt::format("mkdir -p {}", shell_word(folder)));
   UNBROKEN_TRY(const Look look, look_at(request.directory));
   UNBROKEN_TRY(Reader reader, read_at(look, request.directory, request.at, "exporting"));
   if (is_there(request.to) && !request.is_forced)

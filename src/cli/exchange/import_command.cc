@@ -11,8 +11,10 @@
 #include "cli/progress.h"
 #include "exchange/foreign_files.h"
 #include "os/sandbox.h"
+#include "os/user/run_place.h"
 #include "os/user/user_path.h"
 #include "os/user/work_folder.h"
+#include "session/environment.h"
 #include "session/runtime.h"
 #include "session/settings.h"
 #include "transfer/import_run.h"
@@ -155,6 +157,8 @@ Result<int> import_checkpoint(const Request& request) {
   const auto step = parse_u64(request.step, 999'999'999'999);
   if (!step.ok())
     return Error(Code::bad_argument, fmt::format("--step {}: it is no number of steps", request.step));
+  UNBROKEN_DO(check_environment(OsProcess()));
+  UNBROKEN_DO(check_run_place(request.to));
   std::string to = request.to;
   while (to.size() > 1 && to.ends_with('/')) to.pop_back();
   if (is_there(to) && !is_empty_folder(to))

@@ -74,6 +74,31 @@ bool is_empty_folder(const std::string& path) {
   return fs::symlink_status(path, error).type() == fs::file_type::directory && fs::is_empty(path, error);
 }
 
+Result<> check_can_append(const std::string& path) {
+  const auto refused = [](const std::string& why) { return Error(Code::bad_argument, why); };
+  std::error_code error;
+  if (path.ends_with('/') || is_user_folder(path))
+    return refused("that is a directory, and a file is needed");
+  if (fs::exists(path, error)) {
+    if (::access(path.c_str(), W_OK) != 0) return refused("the file may not be written");
+    return Done{};
+  }
+  const std::string folder = folder_of(path);
+  if (!is_user_folder(folder)) return refused(fmt::format("there is no directory {}", folder));
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    return refused(fmt::format("nothing may be written to the directory {}", folder));
+  return Done{};
+}
+
+Result<> check_can_append_plainly(const std::string& path) {
+  UNBROKEN_DO(check_can_append(path));
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (!fs::exists(status)) return Done{};
+  if (fs::is_regular_file(status) && fs::hard_link_count(path, error) == 1) return Done{};
+  return Error(Code::bad_argument, "what stands there is not a plain file of one name");
+}
+
 Result<std::vector<std::string>> list_user_folder(const std::string& path) {
   std::error_code error;
   fs::directory_iterator entries(path, error);

@@ -34,6 +34,11 @@ bool is_user_folder(const std::string& path);
 bool is_there(const std::string& path);
 /// Is it a folder without anything in it?
 bool is_empty_folder(const std::string& path);
+/// Could lines be added to a file of this name, which may not be there yet? Errors: bad_argument, saying why
+/// not.
+Result<> check_can_append(const std::string& path);
+/// The same, of what is a plain file itself: no symbolic link, no device.
+Result<> check_can_append_plainly(const std::string& path);
 /// Names in a folder, sorted. Errors: not_found, unavailable.
 Result<std::vector<std::string>> list_user_folder(const std::string& path);
 

@@ -297,7 +297,7 @@ def test_global_generators_go_on_without_being_asked(run_dir):
                 seen.append(draws())
         return seen
 
-    straight_dir, resumed = run_dir / "straight", []
+    straight_dir, resumed = run_dir.parent / "straight", []
     resumed += life(1, 3)
     resumed += life(2, 7)
     resumed += life(3, 10)

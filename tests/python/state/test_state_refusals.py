@@ -73,7 +73,7 @@ def test_it_is_refused_at_a_save_and_before_a_restore_too(run_dir, value):
     first_life(run_dir, d=dict(live))
     error = refused(run_dir, Misconfigured, late=lambda: live.update(x=value), d=live)
     assert str(error).startswith("d.x: ")
-    with unbroken.Run(run_dir / "other") as run, pytest.raises(Misconfigured, match=r"^d\.x: "):
+    with unbroken.Run(run_dir.parent / "other") as run, pytest.raises(Misconfigured, match=r"^d\.x: "):
         live["x"] = fresh()
         run.attach(d=live)
         for _ in run.steps(2):
@@ -124,7 +124,7 @@ def test_memory_that_is_gone_is_refused(run_dir):
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
 def test_a_nested_tensor_is_refused_as_such(run_dir, layout):
     value = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=layout)
-    with unbroken.Run(run_dir / "fresh") as run, pytest.raises(Misconfigured) as caught:
+    with unbroken.Run(run_dir.parent / "fresh") as run, pytest.raises(Misconfigured) as caught:
         run.attach(x={"a": value})
         for _ in run.steps(1):
             pass
