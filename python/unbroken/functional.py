@@ -144,7 +144,7 @@ class _Book:
             self.close()
             self._open()
         if self._session.wants_tap():
-            call(self._session.tap, step, [], capture.tensors, capture.scalars())
+            call(self._session.tap, step, [], capture.tensors, capture.scalars(), [])
         tree = canonical({"dict": capture.tree})
         saving = Saving()
         saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [], is_finite, []))

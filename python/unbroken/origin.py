@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 from unbroken import _native
@@ -25,6 +26,7 @@ class Origin:
     """
 
     def __init__(self, text):
+        text = os.fspath(text) if isinstance(text, os.PathLike) else text
         if not isinstance(text, str) or not text:
             raise Misconfigured(f'init_from={text!r}: the directory of a run and a checkpoint, such as "runs/first@1200"')
         directory, at, name = text.rpartition("@")

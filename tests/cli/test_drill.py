@@ -112,7 +112,7 @@ import sys, time, torch, unbroken
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
 with unbroken.Run(sys.argv[1], every=2) as run:
     run.attach(model=model{attached})
     for step in run.steps(16):

@@ -297,13 +297,12 @@ def test_a_run_begins_from_a_checkpoint_of_another_one(run_dir, fake, first, cap
 
 
 @pytest.mark.parametrize(
-    "other, more, kind",
-    [({"width": 5}, {}, StateMismatch), ({}, {"at": "@99"}, unbroken.NothingToResume), ({}, {"only": "modl"}, Misconfigured)],
+    "other, only, kind", [({"width": 5}, None, StateMismatch), ({}, "modl", Misconfigured)]
 )
-def test_what_it_refuses_it_refuses_before_the_run_exists(run_dir, first, other, more, kind):
+def test_what_it_refuses_it_refuses_before_the_run_exists(run_dir, first, other, only, kind):
     parts = made(2, **other)
     fresh = bits(parts["model"].state_dict())
-    with unbroken.Run(run_dir, init_from=f"{first}{more.get('at', '')}", only=more.get("only")) as run:
+    with unbroken.Run(run_dir, init_from=first, only=only) as run:
         run.attach(**parts)
         with pytest.raises(kind):
             run.restore()
