@@ -1,6 +1,6 @@
 """`dev lint`: the house rules that a machine can check (STYLE.md). Prints `path:line: rule: what to do`.
 
-A rule takes the files of a tree and yields findings; tests/python/test_lint.py plants one line for each rule.
+A rule takes the files of a tree and yields findings; tests/tools/test_lint.py plants one line for each rule.
 """
 
 import concurrent.futures
@@ -17,6 +17,7 @@ from known_failures import known_failures
 from lint_imports import circles
 from lint_python import python_rules
 from lint_symbols import symbols
+from rules.names import one_home
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLANG_FORMAT = "clang-format-19"
@@ -323,7 +324,7 @@ def lint(root, with_objects=True):
     modules = read_modules(modules_file.read_text()) if modules_file.exists() else {}
     found = [*seams(files), *rules_without_seams(files, modules), *layers(files, modules), *sizes(files),
              *ascii_only(files), *words(files), *headers(files), *links(root, files), *python_rules(files, Finding),
-             *circles(files, Finding), *reference_pages(root),
+             *circles(files, Finding), *one_home(files, Finding), *reference_pages(root),
              *known_failures(root, ((file.path, file.text) for file in files), Finding)]
     notes = []
     try:

@@ -41,7 +41,7 @@ class Job {
 
   bool live(Cadence& cadence) {
     const double dies_s = random_.exponential(is_changed() ? change_.mtti_after_s : change_.mtti_before_s);
-    Life life;
+    PastLife life;
     cadence.start(0, 0, 0);
     double now_s = 0;
     for (std::uint64_t step = 1; now_s < dies_s; ++step) {
@@ -69,7 +69,7 @@ class Job {
 
   Change change_;
   TestRandom random_;
-  std::vector<Life> history_;
+  std::vector<PastLife> history_;
   int saves_after_ = 0;
 };
 

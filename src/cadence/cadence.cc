@@ -37,12 +37,12 @@ Result<> check(const CadenceOptions& o) {
 
 }  // namespace
 
-Result<Cadence> Cadence::create(const CadenceOptions& options, std::span<const Life> history) {
+Result<Cadence> Cadence::create(const CadenceOptions& options, std::span<const PastLife> history) {
   UNBROKEN_DO(check(options));
   FailurePrior prior;
   if (options.mtti_s) prior.per_1000_node_days = failures_per_1000_node_days(options.nodes, *options.mtti_s);
   Cadence out(options, prior);
-  for (const Life& life : history) {
+  for (const PastLife& life : history) {
     out.rate_.on_alive(std::max(life.seconds, 0.0) * life.nodes / kSecondsInDay);
     if (life.has_lost_work) out.rate_.on_failure();
     // Lives that end before their second save get nowhere: each halves the interval, and the next save comes

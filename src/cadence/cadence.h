@@ -42,7 +42,7 @@ struct CadenceOptions {
 };
 
 /// One earlier life of the run, oldest first in a history.
-struct Life {
+struct PastLife {
   double seconds = 0;
   double nodes = 1;
   std::uint32_t saves = 0;    ///< that committed
@@ -78,7 +78,7 @@ class Cadence {
  public:
   /// Errors: bad_argument (min above max, nothing between rpo and min, a value that is negative or not a
   /// number).
-  static Result<Cadence> create(const CadenceOptions& options, std::span<const Life> history = {});
+  static Result<Cadence> create(const CadenceOptions& options, std::span<const PastLife> history = {});
 
   /// Before start(): what saves and ways back of earlier lives took, oldest first.
   void remember(std::span<const SaveCost> costs, std::span<const double> recoveries_s);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kDay = 86400;
 
-Cadence make(const CadenceOptions& options, std::span<const Life> history = {}) {
+Cadence make(const CadenceOptions& options, std::span<const PastLife> history = {}) {
   return Cadence::create(options, history).value();
 }
 
@@ -88,7 +88,7 @@ TEST(Cadence, RemembersWhatEarlierLivesMeasured) {
 
 // failure: lucidrains/stylegan2-pytorch#238
 TEST(Cadence, StaysShortAfterEarlyDeathsUntilThisLifeSavedTwice) {
-  const Life early[] = {{.seconds = 100, .saves = 1}};
+  const PastLife early[] = {{.seconds = 100, .saves = 1}};
   Cadence cadence = make({.mtti_s = 14400}, early);
   const SaveCost costs[] = {{2, 10}, {2, 10}, {2, 10}};
   cadence.remember(costs, {});
@@ -145,7 +145,7 @@ TEST(Cadence, RefusesAPromiseThatTheStorageCannotKeep) {
 }
 
 TEST(Cadence, ShortensAtOnceAfterALifeWithoutASecondSave) {
-  const Life early[] = {{.seconds = 100, .saves = 1}, {.seconds = 80, .saves = 1}};
+  const PastLife early[] = {{.seconds = 100, .saves = 1}, {.seconds = 80, .saves = 1}};
   Cadence cadence = make({.mtti_s = 14400}, early);
   cadence.start(0, 0, 0);
   cadence.on_cost({.stall_s = 2, .persist_s = 5}, 0);
@@ -156,9 +156,9 @@ TEST(Cadence, ShortensAtOnceAfterALifeWithoutASecondSave) {
 }
 
 TEST(Cadence, CountsOnlyLivesThatLostWork) {
-  const Life kept[] = {{.seconds = kDay, .saves = 9, .has_lost_work = false},
-                       {.seconds = kDay, .saves = 9, .has_lost_work = false}};
-  const Life lost[] = {{.seconds = kDay, .saves = 9}, {.seconds = kDay, .saves = 9}};
+  const PastLife kept[] = {{.seconds = kDay, .saves = 9, .has_lost_work = false},
+                           {.seconds = kDay, .saves = 9, .has_lost_work = false}};
+  const PastLife lost[] = {{.seconds = kDay, .saves = 9}, {.seconds = kDay, .saves = 9}};
   EXPECT_EQ(make({.mtti_s = kDay}, kept).plan().failures, 0);
   EXPECT_EQ(make({.mtti_s = kDay}, lost).plan().failures, 2);
   EXPECT_GT(make({.mtti_s = kDay}, kept).plan().mtti_s, make({.mtti_s = kDay}, lost).plan().mtti_s);

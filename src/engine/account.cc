@@ -114,8 +114,8 @@ std::vector<Committed> committed_by(const History& history) {
   return out;
 }
 
-Life life_of(const Attempt& attempt, const Committed& committed, const std::optional<Account>& account) {
-  Life out;
+PastLife life_of(const Attempt& attempt, const Committed& committed, const std::optional<Account>& account) {
+  PastLife out;
   out.nodes = 1;
   out.saves = committed.saves;
   if (!account) {

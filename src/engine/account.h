@@ -44,7 +44,7 @@ Result<Account> decode_account(std::string_view bytes);
 
 /// What the lives before the newest OPEN left behind.
 struct Past {
-  std::vector<Life> lives;      ///< oldest first
+  std::vector<PastLife> lives;  ///< oldest first
   std::optional<Account> last;  ///< the newest account there is
   bool has_lost_work = false;   ///< the life right before this one
 };

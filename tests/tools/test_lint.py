@@ -149,6 +149,26 @@ def test_macros_carry_the_projects_name(tree):
     assert "name" not in rules(tree("src/base/a.cc", source("#define UNBROKEN_X 1")))
 
 
+def header(line, namespace="unbroken"):
+    return f"#pragma once\n// What this is.\nnamespace {namespace} {{\n\n{line}\n\n}}\n"
+
+
+@pytest.mark.parametrize("line", ["struct Life {\n  int a;\n};", "class Life final : public Base {};",
+                                  "enum class Life : std::uint8_t { a };", "template <class T>\nstruct Life {};"])
+def test_a_type_is_defined_in_one_header(tree, line):
+    tree("src/journal/a.h", header("struct Life {};\nstruct Other {};"))
+    assert "home" in rules(tree("src/restore/b.h", header(line)))
+    assert "home" not in rules(tree("src/restore/b.h", header(line, "unbroken::toy")))
+    assert "home" not in rules(tree("src/restore/b.h", header("class Mine {\n  struct Other {};\n};")))
+
+
+@pytest.mark.parametrize("line", ["struct Life;", "enum class Life : std::uint8_t;", "class Life* f(int a);",
+                                  "template <>\nstruct Life<int> {};", "// struct Life {"])
+def test_a_type_may_be_announced_anywhere(tree, line):
+    tree("src/journal/a.h", header("struct Life {};"))
+    assert "home" not in rules(tree("src/restore/b.h", header(line)))
+
+
 def test_nothing_asks_whether_it_is_simulated(tree):
     assert "name" in rules(tree("src/base/a.cc", source("if (clock.is_simulated()) return;")))
 
