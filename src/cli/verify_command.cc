@@ -122,34 +122,19 @@ class Verify {
   Result<> verify_run_object(Verdict& verdict) {
     const std::string name(kRunKey);
     const auto text = store_.get(kRunKey, kRunBytesMax, by());
-    if (text.is(Code::not_found)) {
-      // RUN comes between GENESIS and the first OPEN (rule R16), and a start makes it where a kill came
-      // first.
-      if (look_.history().attempts().empty())
-        verdict.notes.emplace_back("a first start died before RUN; the next start completes it");
-      else
-        verdict.errors.push_back({name, 0, "missing"});
-      return Done{};
-    }
     if (text.is(Code::unavailable)) {
       verdict.unread.push_back({name, text.error()});
       return Done{};
     }
-    if (!text.ok() && !text.is(Code::corrupt)) return text.error();
     if (text.ok()) verdict.bytes_read += text.value().size();
-    UNBROKEN_TRY(const std::string what, what_is_wrong_with_run(text));
-    if (!what.empty()) verdict.errors.push_back({name, 0, what});
+    UNBROKEN_TRY(RunVerdict run, judge_run(text, look_.history().genesis()->run,
+                                           look_.history().newest_attempt() != nullptr));
+    if (run.is_damage()) {
+      verdict.errors.push_back({name, 0, std::move(run.what)});
+    } else if (!run.what.empty()) {
+      verdict.notes.push_back(std::move(run.what));
+    }
     return Done{};
-  }
-
-  Result<std::string> what_is_wrong_with_run(const Result<std::string>& text) const {
-    const auto opened = text.ok() ? decode_run(text.value()) : Result<OpenedRun>(text.error());
-    if (opened.is(Code::unsupported)) return opened.error();
-    if (!opened.ok()) return opened.error().what();
-    if (opened.value().run.uuid != look_.history().genesis()->run)
-      return fmt::format("belongs to run {}, the journal to run {}", opened.value().run.uuid,
-                         look_.history().genesis()->run);
-    return std::string(opened.value().is_repaired ? "repaired from its second copy" : "");
   }
 
   /// Retention may be at work while we read.

@@ -40,7 +40,7 @@ class Opening {
       UNBROKEN_DO(options_.probe(by_));
       UNBROKEN_TRY(history_, create_run(seams_, std::move(history_), by_));
     } else {
-      UNBROKEN_DO(check_run_object(seams_, *history_.genesis(), opened_.notes, by_));
+      UNBROKEN_DO(check_run_object(seams_, history_, opened_.notes, by_));
     }
     for (int races = 0; races < kRacesMax;) {
       const std::size_t fell_back = opened_.fell_back.size();
@@ -84,6 +84,7 @@ class Opening {
       if (!found.damage.empty()) return on_damage(commit);
       saved = std::move(found.state);
       UNBROKEN_CHECK(saved.has_value());
+      saved->run = history_.genesis()->run;
       UNBROKEN_DO(loader_.check(*saved));
     }
     UNBROKEN_TRY(const bool is_open, append_open(resume));

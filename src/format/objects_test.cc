@@ -207,6 +207,37 @@ TEST(Run, IsReadBackFromEitherCopy) {
   }
 }
 
+TEST(Run, IsJudgedByWhatWasReadAndHowFarTheRunCame) {
+  using Kind = RunVerdict::Kind;
+  const std::string ours = uuid_from(1, 2);
+  const std::string text = encode_run({.uuid = ours, .features = {}}).value();
+  std::string one_copy = text;
+  one_copy[20] ^= 1;
+  struct Case {
+    Result<std::string> read;
+    Kind before_open, after_open;
+  };
+  const Case cases[] = {
+      {text, Kind::whole, Kind::whole},
+      {Error(Code::not_found, "RUN"), Kind::unwritten, Kind::missing},
+      {one_copy, Kind::repaired, Kind::repaired},
+      {std::string("junk"), Kind::damaged, Kind::damaged},
+      {Error(Code::corrupt, "RUN is no file"), Kind::damaged, Kind::damaged},
+      {encode_run({.uuid = uuid_from(3, 4), .features = {}}).value(), Kind::foreign, Kind::foreign},
+  };
+  for (const Case& c : cases)
+    for (const bool has_opened : {false, true}) {
+      const RunVerdict verdict = judge_run(c.read, ours, has_opened).value();
+      const Kind expected = has_opened ? c.after_open : c.before_open;
+      EXPECT_EQ(verdict.kind, expected) << verdict.what;
+      EXPECT_EQ(verdict.is_damage(), expected != Kind::whole && expected != Kind::unwritten);
+      EXPECT_EQ(verdict.what.empty(), expected == Kind::whole);
+    }
+  EXPECT_TRUE(judge_run(Error(Code::unavailable, "EIO"), ours, true).is(Code::unavailable));
+  EXPECT_TRUE(judge_run(with(text, "critical", Json::array({"erasure-coded"}), true), ours, true)
+                  .is(Code::unsupported));
+}
+
 TEST(Run, RefusesWhatItDoesNotKnow) {
   const RunObject run{uuid_from(1, 2), 1, {}};
   const std::string text = encode_run(run).value();

@@ -60,4 +60,21 @@ Result<OpenedRun> decode_run(std::string_view text) {
   return out;
 }
 
+Result<RunVerdict> judge_run(const Result<std::string>& text, std::string_view run, bool has_opened) {
+  using Kind = RunVerdict::Kind;
+  if (text.is(Code::not_found)) {
+    if (has_opened) return RunVerdict{Kind::missing, "missing"};
+    return RunVerdict{Kind::unwritten, "a first start died before RUN; the next start completes it"};
+  }
+  if (!text.ok() && !text.is(Code::corrupt)) return text.error();
+  const auto opened = text.ok() ? decode_run(text.value()) : Result<OpenedRun>(text.error());
+  if (opened.is(Code::unsupported)) return opened.error();
+  if (!opened.ok()) return RunVerdict{Kind::damaged, opened.error().what()};
+  const std::string& found = opened.value().run.uuid;
+  if (found != run)
+    return RunVerdict{Kind::foreign, fmt::format("belongs to run {}, the journal to run {}", found, run)};
+  if (opened.value().is_repaired) return RunVerdict{Kind::repaired, "repaired from its second copy"};
+  return RunVerdict{};
+}
+
 }  // namespace unbroken

@@ -31,4 +31,23 @@ struct OpenedRun {
 /// Errors: corrupt, unsupported.
 Result<OpenedRun> decode_run(std::string_view text);
 
+/// What is to be thought of RUN, wherever it is looked at.
+struct RunVerdict {
+  enum class Kind : std::uint8_t {
+    whole,
+    unwritten,  ///< not there, as a kill after GENESIS leaves it: the next start makes it
+    missing,    ///< not there although a start went past it
+    repaired,   ///< only the second copy was whole
+    damaged,    ///< no RUN; the journal says the same
+    foreign,    ///< the RUN of another run
+  };
+  Kind kind = Kind::whole;
+  std::string what = {};  ///< empty where it is whole
+  /// The storage changed or lost something.
+  bool is_damage() const { return kind != Kind::whole && kind != Kind::unwritten; }
+};
+/// `text` is what came of reading it, `run` whom the journal names, `has_opened` whether it holds an OPEN:
+/// every start sees to RUN before it. Errors: unsupported; those of `text` that say nothing about RUN.
+Result<RunVerdict> judge_run(const Result<std::string>& text, std::string_view run, bool has_opened);
+
 }  // namespace unbroken

@@ -21,6 +21,7 @@ struct SavedState {
   Index index;
   std::vector<Xxh128> chunks;  ///< expected, of the shard
   std::string shard;           ///< key
+  std::string run = {};        ///< uuid; set by who read the journal
 };
 
 class ReadSave final : public Machine {

@@ -85,6 +85,19 @@ def test_a_repaired_record_and_the_object_run(copied):
     assert {error["object"] for error in errors(found)} == {"journal/00000000000000000001", "RUN"}
 
 
+def test_the_object_run_is_judged_as_verify_does(copied):
+    (copied / "RUN").unlink()
+    assert doctor(copied)[0] == unbroken("verify", copied)[0] == 65  # a start went past it
+    for path in copied.iterdir():
+        if path.name != "journal":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for slot in sorted((copied / "journal").iterdir())[1:]:
+        slot.unlink()
+    _, found = doctor(copied)
+    assert [f["severity"] for f in found["findings"] if f["object"] == "RUN"] == ["note"]
+    assert unbroken("verify", copied)[0] == 0
+
+
 def test_debris_is_a_note(copied):
     (copied / "data/step-000000000099.a0001.t0").mkdir()
     status, found = doctor(copied)

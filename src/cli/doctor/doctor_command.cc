@@ -122,24 +122,15 @@ class Doctor {
 
   Result<> look_at_run_object() {
     const std::string object(kRunKey);
-    const auto text = store_.get(kRunKey, kRunBytesMax, look_.by());
-    if (text.is(Code::not_found)) {
-      find(Severity::note, object, "missing: the next start makes it again from the journal");
-      return Done{};
-    }
-    if (!text.ok() && !text.is(Code::corrupt)) return text.error();
-    const auto opened = text.ok() ? decode_run(text.value()) : Result<OpenedRun>(text.error());
-    if (opened.is(Code::unsupported)) return opened.error();
-    const std::string next = "unbroken verify " + word_;
-    if (!opened.ok()) {
-      find_damage(object, opened.error().what() + ": the journal says the same, so nothing is lost", next);
-    } else if (opened.value().run.uuid != history().genesis()->run) {
-      find_damage(object,
-                  fmt::format("belongs to run {}, the journal to run {}", opened.value().run.uuid,
-                              history().genesis()->run),
-                  next);
-    } else if (opened.value().is_repaired) {
-      find_damage(object, "read from its second copy: nothing is lost, but the storage changed a byte", next);
+    UNBROKEN_TRY(const RunVerdict run,
+                 judge_run(store_.get(kRunKey, kRunBytesMax, look_.by()), history().genesis()->run,
+                           history().newest_attempt() != nullptr));
+    if (run.is_damage()) {
+      const bool is_lost = run.kind == RunVerdict::Kind::foreign;
+      find_damage(object, run.what + (is_lost ? "" : ": the journal says the same, so nothing is lost"),
+                  "unbroken verify " + word_);
+    } else if (!run.what.empty()) {
+      find(Severity::note, object, run.what);
     }
     return Done{};
   }

@@ -79,24 +79,27 @@ Result<History> create_run(const Seams& seams, History history, const Deadline& 
   return std::move(appended.history);
 }
 
-Result<> check_run_object(const Seams& seams, const Genesis& genesis, std::vector<std::string>& notes,
+Result<> check_run_object(const Seams& seams, const History& history, std::vector<std::string>& notes,
                           const Deadline& by) {
-  auto text = seams.store.get(kRunKey, kRunBytesMax, by);
-  if (text.is(Code::not_found)) return create_run_object(seams, genesis, by);
-  if (!text.ok() && !text.is(Code::corrupt)) return std::move(text).error();
+  using Kind = RunVerdict::Kind;
+  const Genesis& genesis = *history.genesis();
+  UNBROKEN_TRY(const RunVerdict run, judge_run(seams.store.get(kRunKey, kRunBytesMax, by), genesis.run,
+                                               history.newest_attempt() != nullptr));
   const std::string path = seams.store.identity().path;
-  auto opened = text.ok() ? decode_run(text.value()) : Result<OpenedRun>(std::move(text).error());
-  if (opened.is(Code::unsupported)) return std::move(opened).error();
-  if (!opened.ok() || opened.value().is_repaired) {
+  if (run.kind == Kind::foreign)
+    return Error(Code::journal_unreadable, fmt::format("{}/RUN {}", path, run.what))
+        .next(fmt::format("unbroken doctor {}", shell_word(path)));
+  if (run.kind == Kind::damaged || run.kind == Kind::repaired)
     notes.push_back(fmt::format(
         "warning: {}/RUN is damaged; the journal says which run this is: run `unbroken verify {}`", path,
-        path));
-    return Done{};
-  }
-  if (opened.value().run.uuid == genesis.run) return Done{};
-  return Error(Code::journal_unreadable, fmt::format("{}/RUN belongs to run {}, the journal to run {}", path,
-                                                     opened.value().run.uuid, genesis.run))
-      .next(fmt::format("unbroken doctor {}", shell_word(path)));
+        shell_word(path)));
+  if (run.kind == Kind::missing)
+    notes.push_back(fmt::format(
+        "warning: {}/RUN was lost and is made again, as the journal says which run this is: run `unbroken "
+        "verify {}`",
+        path, shell_word(path)));
+  const bool is_there = run.kind != Kind::missing && run.kind != Kind::unwritten;
+  return is_there ? Result<>(Done{}) : create_run_object(seams, genesis, by);
 }
 
 }  // namespace unbroken

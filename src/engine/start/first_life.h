@@ -19,9 +19,9 @@ Result<> check_no_earlier_life(const Process& process, const std::string& path, 
 /// Appends GENESIS, then creates RUN. Another process may have been first; then the run is that one's.
 Result<History> create_run(const Seams& seams, History history, const Deadline& by);
 
-/// Makes RUN where a kill came between GENESIS and it, and refuses one of another run. A damaged one is a
-/// note: the journal says the same.
-Result<> check_run_object(const Seams& seams, const Genesis& genesis, std::vector<std::string>& notes,
+/// Makes RUN where a kill came between GENESIS and it, and refuses one of another run. One that is damaged or
+/// was lost is a note: the journal says the same.
+Result<> check_run_object(const Seams& seams, const History& history, std::vector<std::string>& notes,
                           const Deadline& by);
 
 }  // namespace unbroken

@@ -183,6 +183,16 @@ TEST(FirstLife, GoesOnWithADamagedRunObjectAndSaysSo) {
   EXPECT_THAT(run.notes, Contains(HasSubstr("RUN is damaged")));
 }
 
+TEST(FirstLife, MakesALostRunObjectAgainAndSaysSo) {
+  TestRun run;
+  run.train(1, 1);
+  const auto before = run.world.disk().peek("RUN");
+  ASSERT_TRUE(run.world.disk().unlink("RUN").ok());
+  EXPECT_EQ(run.start().value(), 1u);
+  EXPECT_THAT(run.notes, Contains(HasSubstr("RUN was lost")));
+  EXPECT_EQ(run.world.disk().peek("RUN"), before);
+}
+
 TEST(FirstLife, TwoAtOnceMakeOneRun) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     TestRun run(seed);
