@@ -82,23 +82,24 @@ void Background::lose(const std::shared_ptr<Saving>& saving, Error error) {
 
 SaveId Background::next_id(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
-  return {step, opened_.attempt, next_try_[step]++};
+  if (newest_.step != step) newest_ = {.step = step};
+  return {step, opened_.attempt, newest_.next_try++};
 }
 
 std::shared_ptr<Saving> Background::saving_of(std::uint64_t step) const {
   const std::lock_guard lock(mutex_);
-  const auto it = savings_.find(step);
-  if (it == savings_.end()) return nullptr;
+  const std::shared_ptr<Saving>& saving = newest_.saving;
+  if (newest_.step != step || saving == nullptr) return nullptr;
   // A step of an attempt is committed once, so one that is durable stays the save of its step whatever came
   // of reading it back.
-  const bool is_given_up = it->second->error() && !it->second->has_reached(Saving::Stage::durable);
-  return is_given_up ? nullptr : it->second;
+  const bool is_given_up = saving->error() && !saving->has_reached(Saving::Stage::durable);
+  return is_given_up ? nullptr : saving;
 }
 
 void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveFacts facts) {
   {
     const std::lock_guard lock(mutex_);
-    savings_[saving->step()] = saving;
+    newest_.saving = saving;  // whose name next_id() gave
   }
   saves_in_flight_.fetch_add(1);
   const Instant began = seams_.clock.now();

@@ -27,7 +27,7 @@ struct SaveFacts {
   double exposed_s = 0;  ///< what the trainer waited for it
 };
 
-/// Threads: the public methods belong to the trainer; the rest to the strand.
+/// Threads: the public methods belong to the trainer.
 class Background : public std::enable_shared_from_this<Background> {
  public:
   static std::shared_ptr<Background> start(const Seams& seams, Opened opened, std::shared_ptr<Status> status);
@@ -36,7 +36,8 @@ class Background : public std::enable_shared_from_this<Background> {
   void commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveFacts facts);
   /// Adds names to a save of this attempt. What comes back is durable when they are.
   std::shared_ptr<Saving> tag(const std::shared_ptr<Saving>& earlier, std::vector<std::string> tags);
-  /// The save of this step that is committed, or on its way; null where there is none.
+  /// The save of this step that is committed, or on its way; null where there is none. Only the newest step
+  /// is remembered: steps ascend, and one before it can never be committed any more.
   std::shared_ptr<Saving> saving_of(std::uint64_t step) const;
   /// The name that a new save of this step gets.
   SaveId next_id(std::uint64_t step);
@@ -56,6 +57,13 @@ class Background : public std::enable_shared_from_this<Background> {
   const Opened& opened() const { return opened_; }
 
  private:
+  /// The saves of one step of this attempt.
+  struct Step {
+    std::uint64_t step = 0;
+    std::uint32_t next_try = 0;
+    std::shared_ptr<Saving> saving = nullptr;  ///< the last that was begun
+  };
+
   Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status);
   /// Runs `job` on a lane and counts it for drain(). False: the executor took nothing.
   bool post(Lane lane, std::function<void(Background&)> job);
@@ -67,7 +75,9 @@ class Background : public std::enable_shared_from_this<Background> {
   /// A job of this save did not come to its end.
   void lose(const std::shared_ptr<Saving>& saving, Error error);
   Deadline by() const;
+  void note_fence(const Error& error);
 
+  // On the strand:
   void commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot, SaveFacts facts,
                         Instant began);
   /// After a commit that ended in an error: settles in the journal whether the save is there, and gives the
@@ -75,16 +85,17 @@ class Background : public std::enable_shared_from_this<Background> {
   void settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
                      const Error& error);
   void fail_save(const std::shared_ptr<Saving>& saving, Error error);
-  void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began);
   void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began,
                     Result<ReadSave::Found> found);
   void tag_on_strand(const Saving& earlier, Saving& saving, const std::vector<std::string>& tags);
   void collect();
-  void flush_metrics();
-  void flush_account();
   /// Appends a record decided by `decide`; keeps the fold. Errors as Append.
   Result<bool> append(Decide decide);
-  void note_fence(const Error& error);
+
+  // On the io lane:
+  void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began);
+  void flush_metrics();
+  void flush_account();
 
   const Seams seams_;
   const Opened opened_;
@@ -96,9 +107,8 @@ class Background : public std::enable_shared_from_this<Background> {
   bool are_metrics_failing_ = false;  // by the one that flushes
 
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<Saving>> savings_;  // by step, of this attempt
-  std::map<std::uint64_t, std::uint32_t> next_try_;           // by step
-  std::string metrics_;                                       // lines not yet handed to the store
+  Step newest_;          // which was asked for
+  std::string metrics_;  // lines not yet handed to the store
   bool is_flush_posted_ = false;
   std::string account_;  // the newest, not yet handed to the store; empty where it was
 };

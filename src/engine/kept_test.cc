@@ -10,6 +10,19 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 using Stage = Saving::Stage;
 
+TEST(Save, IsForgottenOnceALaterStepIsSaved) {
+  TestRun run;
+  run.live([&](TestLife& me) {
+    ASSERT_TRUE(me.restore().ok());
+    std::weak_ptr<Saving> first = me.save(1).value();
+    ASSERT_TRUE(me.engine->drain(me.by()).ok());
+    EXPECT_FALSE(first.expired());
+    ASSERT_TRUE(me.save_fully(2).ok());
+    ASSERT_TRUE(me.engine->drain(me.by()).ok());
+    EXPECT_TRUE(first.expired()) << "a long life does not grow by its saves";
+  });
+}
+
 // failure: keras-team/keras#11420
 TEST(Save, OfANewBestIsAskedForOnce) {
   EngineOptions options = test_options();
