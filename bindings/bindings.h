@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -43,10 +44,9 @@ StateView state_of(const std::vector<TensorTuple>& tensors,
 void bind_state(nb::module_& m);
 void bind_session(nb::module_& m);
 
-/// A saved state, shared with Python.
-struct PySaved {
-  SavedState state;
-  std::string run;
-};
+/// [{"name", "object", "what"}].
+nb::list to_python(const std::vector<FellBack>& fell_back);
+/// None: as long as a call may take at all.
+Duration limit_of(std::optional<double> timeout_s);
 
 }  // namespace unbroken::bindings

@@ -30,16 +30,16 @@ Saving::Stage stage_of(const std::string& name) {
 /// unchanged.
 class PyLoader final : public Loader {
  public:
-  PyLoader(nb::object loader, const std::string& run) : loader_(std::move(loader)), run_(run) {}
+  explicit PyLoader(nb::object loader) : loader_(std::move(loader)) {}
   Result<> check(const SavedState& saved) override {
     return guarded<Done>([&] {
-      loader_.attr("check")(PySaved{saved, run_});
+      loader_.attr("check")(SavedState(saved));
       return Done{};
     });
   }
   Result<std::vector<TensorTarget>> targets(const SavedState& saved) override {
     return guarded<std::vector<TensorTarget>>([&] {
-      return targets_of(nb::cast<std::vector<TargetTuple>>(loader_.attr("targets")(PySaved{saved, run_})));
+      return targets_of(nb::cast<std::vector<TargetTuple>>(loader_.attr("targets")(SavedState(saved))));
     });
   }
   std::exception_ptr exception() const { return exception_; }
@@ -57,7 +57,6 @@ class PyLoader final : public Loader {
   }
 
   nb::object loader_;
-  const std::string& run_;
   std::exception_ptr exception_;
 };
 
@@ -74,11 +73,7 @@ class PySaving {
   bool wait(const std::string& stage, std::optional<double> timeout_s) const {
     const Saving::Stage wanted = stage_of(stage);
     const nb::gil_scoped_release released;
-    const auto limit =
-        timeout_s
-            ? std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(0.0, *timeout_s)))
-            : kCallLimit;
-    return saving_->wait(wanted, seams_.within(limit)).ok();
+    return saving_->wait(wanted, seams_.within(limit_of(timeout_s))).ok();
   }
   void on_change(nb::object tell) const {
     // The last reference may go on a thread of ours.
@@ -151,7 +146,7 @@ class PySession {
   }
 
   nb::dict restore(nb::object loader) {
-    PyLoader py(std::move(loader), run_);
+    PyLoader py(std::move(loader));
     auto done = [&] {
       const nb::gil_scoped_release released;
       return engine_->restore(py, by());
@@ -170,15 +165,7 @@ class PySession {
     const double age_s =
         static_cast<double>(runtime_->seams().clock.wall_unix_ms() - opened.resumed_at_unix_ms) / 1e3;
     report["resumed_age_s"] = opened.resume ? nb::cast(std::max(0.0, age_s)) : nb::none();
-    nb::list fell_back;
-    for (const FellBack& fallen : opened.fell_back) {
-      nb::dict item;
-      item["name"] = fallen.save.name();
-      item["object"] = fallen.object;
-      item["what"] = fallen.what;
-      fell_back.append(item);
-    }
-    report["fell_back"] = fell_back;
+    report["fell_back"] = to_python(opened.fell_back);
     std::vector<std::string> notes = runtime_->notes();
     notes.insert(notes.end(), opened.notes.begin(), opened.notes.end());
     report["notes"] = notes;
@@ -283,11 +270,7 @@ class PySession {
   std::vector<std::string> take_messages(bool goes_on) { return engine_->status().take_messages(goes_on); }
   bool drain(std::optional<double> timeout_s) {
     const nb::gil_scoped_release released;
-    const auto limit =
-        timeout_s
-            ? std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::max(0.0, *timeout_s)))
-            : kCallLimit;
-    return engine_->drain(runtime_->seams().within(limit)).ok();
+    return engine_->drain(runtime_->seams().within(limit_of(timeout_s))).ok();
   }
   void close() {
     if (guard_.is_child()) return;
@@ -304,7 +287,6 @@ class PySession {
   ForkGuard guard_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Engine> engine_;  // ends before the runtime
-  std::string run_;
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings.h"
 #include "snapshot/snapshot.h"
 #include "state/tree.h"
@@ -59,9 +61,9 @@ std::vector<std::string> digests(const std::vector<TensorTuple>& tensors) {
   return out;
 }
 
-nb::list tensors_of(const PySaved& saved) {
+nb::list tensors_of(const SavedState& saved) {
   nb::list out;
-  for (const IndexedTensor& t : saved.state.index.tensors)
+  for (const IndexedTensor& t : saved.index.tensors)
     out.append(nb::make_tuple(t.name, std::string(name_of(t.dtype)), nb::tuple(nb::cast(t.shape)), t.bytes,
                               t.digest.hex()));
   return out;
@@ -80,19 +82,9 @@ class PyReader {
     const nb::gil_scoped_release released;
     runtime_.reset();
   }
-  PySaved saved() const { return {reader_->saved(), reader_->run()}; }
+  SavedState saved() const { return reader_->saved(); }
   std::string name() const { return reader_->saved().commit.save.name(); }
-  nb::list fell_back() const {
-    nb::list out;
-    for (const FellBack& fallen : reader_->fell_back()) {
-      nb::dict item;
-      item["name"] = fallen.save.name();
-      item["object"] = fallen.object;
-      item["what"] = fallen.what;
-      out.append(item);
-    }
-    return out;
-  }
+  nb::list fell_back() const { return to_python(reader_->fell_back()); }
   void read(const std::vector<TargetTuple>& targets) {
     const auto into = targets_of(targets);
     auto done = [&] {
@@ -126,22 +118,41 @@ class PyReader {
 
 }  // namespace
 
+nb::list to_python(const std::vector<FellBack>& fell_back) {
+  nb::list out;
+  for (const FellBack& fallen : fell_back) {
+    nb::dict item;
+    item["name"] = fallen.save.name();
+    item["object"] = fallen.object;
+    item["what"] = fallen.what;
+    out.append(item);
+  }
+  return out;
+}
+
+Duration limit_of(std::optional<double> timeout_s) {
+  constexpr double kLongest_s = 1e9;  // a Duration holds ten times that
+  if (!timeout_s) return kCallLimit;
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::clamp(*timeout_s, 0.0, kLongest_s)));
+}
+
 void bind_state(nb::module_& m) {
   m.def("digests", &digests, nb::arg("tensors"));
-  nb::class_<PySaved>(m, "SavedState")
-      .def_prop_ro("step", [](const PySaved& s) { return s.state.commit.save.step; })
-      .def_prop_ro("attempt", [](const PySaved& s) { return s.state.commit.save.attempt; })
-      .def_prop_ro("name", [](const PySaved& s) { return s.state.commit.save.name(); })
-      .def_prop_ro("tree", [](const PySaved& s) { return tree_text(s.state.index.tree); })
+  nb::class_<SavedState>(m, "SavedState")
+      .def_prop_ro("step", [](const SavedState& s) { return s.commit.save.step; })
+      .def_prop_ro("attempt", [](const SavedState& s) { return s.commit.save.attempt; })
+      .def_prop_ro("name", [](const SavedState& s) { return s.commit.save.name(); })
+      .def_prop_ro("tree", [](const SavedState& s) { return tree_text(s.index.tree); })
       .def_prop_ro("tensors", &tensors_of)
       .def_prop_ro("alias",
-                   [](const PySaved& s) {
+                   [](const SavedState& s) {
                      std::vector<std::pair<std::string, std::string>> out;
-                     for (const Alias& alias : s.state.index.aliases) out.emplace_back(alias.name, alias.of);
+                     for (const Alias& alias : s.index.aliases) out.emplace_back(alias.name, alias.of);
                      return out;
                    })
-      .def_prop_ro("run", [](const PySaved& s) { return s.run; })
-      .def_prop_ro("provenance", [](const PySaved& s) { return s.state.manifest.provenance; });
+      .def_prop_ro("run", [](const SavedState& s) { return s.run; })
+      .def_prop_ro("provenance", [](const SavedState& s) { return s.manifest.provenance; });
   nb::class_<PyReader>(m, "Reader")
       .def(nb::init<const std::string&, const std::string&>(), nb::arg("path"), nb::arg("at"))
       .def_prop_ro("saved", &PyReader::saved)

@@ -26,6 +26,7 @@ Result<> Reader::describe(const Checkpoint& checkpoint, const Deadline& by) {
                           checkpoint.commit.save.name()));
   }
   saved_ = std::move(*found.state);
+  saved_.run = history_.genesis()->run;
   return Done{};
 }
 
@@ -34,7 +35,6 @@ Result<Reader> Reader::open(const Seams& seams, std::string_view at, const Deadl
   UNBROKEN_TRY(reader.at_, parse_at(at));
   UNBROKEN_TRY(JournalRead read, look_at_run(seams, by));
   reader.history_ = std::move(read.history);
-  reader.run_ = reader.history_.genesis()->run;
   UNBROKEN_TRY(const Checkpoint* chosen, choose(reader.history_, reader.at_));
   reader.saved_.commit = chosen->commit;
   auto described = reader.describe(*chosen, by);

@@ -24,7 +24,6 @@ class Reader {
   /// error. Errors: as look_at_run() and choose(); corrupt; vanished (collected meanwhile).
   static Result<Reader> open(const Seams& seams, std::string_view at, const Deadline& by);
   const SavedState& saved() const { return saved_; }
-  const std::string& run() const { return run_; }
   const std::vector<FellBack>& fell_back() const { return fell_back_; }
   /// Reads and verifies everything, into the targets. Errors: corrupt (damaged; targets may hold anything),
   /// vanished (collected meanwhile), unavailable.
@@ -40,7 +39,6 @@ class Reader {
 
   Seams seams_;
   History history_;
-  std::string run_;
   At at_;
   SavedState saved_;
   std::optional<Damage> last_damage_;

@@ -41,6 +41,13 @@ def test_only_that_matches_nothing_lists_near_names(trained, only, near):
     assert caught.value.next_command == f"unbroken show {trained} 2.a1"
 
 
+def test_a_life_that_resumes_knows_which_run_its_checkpoint_is_of(trained):
+    with unbroken.Run(trained) as run:
+        run.attach(model={"layer.0": {"weight": numpy.ones(2), "bias": numpy.zeros(1)}, "head": numpy.ones(1)}, n=[1, 2])
+        run.restore()
+        assert run._loader.saved.uuid and run._loader.saved.uuid == unbroken.load(trained).run
+
+
 @pytest.mark.parametrize(
     "bad",
     [{"at": True}, {"at": None}, {"at": 1.5}, {"at": -1}, {"at": b"newest"}, {"at": "\ud800"}, {"only": 5}, {"only": []}, {"only": [1]},
