@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "format/sums.h"
+#include "world/check_time.h"
 #include "world/parallel.h"
 
 namespace unbroken {
@@ -54,12 +55,9 @@ struct Piece {
 };
 
 /// Asked before every piece, so that no call runs on for the length of an object.
-Result<> check_time(const Seams& seams, std::string_view doing, std::string_view key, const Deadline& by) {
-  if (by.stop.stop_requested())
-    return Error(Code::stopped, fmt::format("{} {}: stopped by the caller", doing, key));
-  if (seams.clock.now() >= by.at)
-    return Error(Code::late, fmt::format("{} {}: the deadline has passed", doing, key));
-  return Done{};
+Result<> check_piece(const Seams& seams, std::string_view doing, std::string_view key, const Deadline& by) {
+  auto in_time = check_time(seams.clock.now(), by);
+  return in_time.ok() ? in_time : std::move(in_time).error().with(fmt::format("{} {}", doing, key));
 }
 
 }  // namespace
@@ -77,7 +75,7 @@ Result<> write_object(const Seams& seams, std::string_view key, std::span<const 
   UNBROKEN_TRY(const std::unique_ptr<ObjectWriter> writer, seams.store.open_writer(key, total, by));
   InFlight in_flight(seams.executor);
   const auto issued = parallel_for(seams.executor, Lane::io, pieces.size(), [&](std::size_t i) -> Result<> {
-    UNBROKEN_DO(check_time(seams, "write", key, by));
+    UNBROKEN_DO(check_piece(seams, "write", key, by));
     writer->write(pieces[i].offset, pieces[i].bytes, in_flight.track());
     return Done{};
   });
@@ -162,7 +160,7 @@ Result<std::vector<Xxh128>> read_chunks(const Seams& seams, const ObjectReader& 
     Scratch scratch;
     const std::uint64_t last = std::min<std::uint64_t>(chunks.size(), (block + 1) * chunks_per_block);
     for (std::uint64_t chunk = block * chunks_per_block; chunk < last; ++chunk) {
-      UNBROKEN_DO(check_time(seams, "read", key, by));
+      UNBROKEN_DO(check_piece(seams, "read", key, by));
       const std::uint64_t begin = chunk * chunk_bytes;
       const std::uint64_t bytes = std::min(chunk_bytes, reader.bytes() - begin);
       UNBROKEN_TRY(chunks[chunk], read_chunk(reader, placed, begin, bytes, scratch));

@@ -9,18 +9,13 @@
 
 #include "base/point.h"
 #include "world/advice.h"
+#include "world/check_time.h"
 
 namespace unbroken {
 
 Error told(Error error, std::string_view doing, std::string_view key, std::string_view directory) {
   const std::string_view object = key.empty() ? "the run directory" : key;
   return advised(std::move(error).with(fmt::format("{} {}", doing, object)), directory, key);
-}
-
-Result<> check_deadline(const Clock& clock, const Deadline& by) {
-  if (by.stop.stop_requested()) return Error(Code::stopped, "stopped by the caller");
-  if (clock.now() >= by.at) return Error(Code::late, "the deadline has passed");
-  return Done{};
 }
 
 namespace {
@@ -113,15 +108,15 @@ class FileWriter final : public ObjectWriter {
 
  private:
   Result<> finish_object(OpenObject& object, const Deadline& by) const {
-    UNBROKEN_DO(check_deadline(clock_, by));
+    UNBROKEN_DO(check_time(clock_.now(), by));
     object.fs().settle(object.file());
     if (!object.is_idle()) return Error(Code::bug, "a write was settled without an answer");
     if (auto failure = object.failure()) return std::move(*failure);
-    UNBROKEN_DO(check_deadline(clock_, by));
+    UNBROKEN_DO(check_time(clock_.now(), by));
     UNBROKEN_TRY(const std::uint64_t size, object.fs().size(object.file()));
     if (size != object.bytes())
       return Error(Code::bug, fmt::format("the file has {} bytes of {}", size, object.bytes()));
-    UNBROKEN_DO(check_deadline(clock_, by));
+    UNBROKEN_DO(check_time(clock_.now(), by));
     UNBROKEN_POINT("filestore.before_sync");
     UNBROKEN_DO(object.fs().sync(object.file()));
     UNBROKEN_DO(object.close());

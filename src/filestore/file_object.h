@@ -11,9 +11,6 @@
 
 namespace unbroken {
 
-/// Errors: late, stopped.
-Result<> check_deadline(const Clock& clock, const Deadline& by);
-
 /// Who was doing what to which object, said once, and what to run next: "read journal/7: pread: EIO (...)".
 /// `directory` is the run's.
 Error told(Error error, std::string_view doing, std::string_view key, std::string_view directory);

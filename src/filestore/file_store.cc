@@ -11,6 +11,7 @@
 #include "base/mutant.h"
 #include "base/point.h"
 #include "filestore/file_object.h"
+#include "world/check_time.h"
 
 namespace unbroken {
 namespace {
@@ -113,7 +114,7 @@ bool FileStore::is_folder(std::string_view path) const {
 }
 
 Result<> FileStore::check(const Deadline& by) const {
-  return check_deadline(clock_, by);
+  return check_time(clock_.now(), by);
 }
 
 Result<> FileStore::check(const Deadline& by, std::string_view doing, std::string_view key) const {

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "world/check_time.h"
+
 namespace unbroken {
 namespace {
 
@@ -223,8 +225,7 @@ Result<> OsExecutor::wait(const std::function<bool()>& is_done, const Deadline& 
     const std::uint64_t seen = impl_->changes;
     lock.unlock();
     if (is_done()) return Done{};
-    if (by.stop.stop_requested()) return Error(Code::stopped, "stopped by the caller");
-    if (now() >= by.at) return Error(Code::late, "the deadline has passed");
+    UNBROKEN_DO(check_time(now(), by));
     lock.lock();
     impl_->changed.wait_until(lock, by.stop, time_point_of(by.at), [&] { return impl_->changes != seen; });
   }

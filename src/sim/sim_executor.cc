@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "sim/sim_process.h"
+#include "world/check_time.h"
 
 namespace unbroken {
 
@@ -62,8 +63,7 @@ Result<> SimExecutor::wait(const std::function<bool()>& is_done, const Deadline&
   for (;;) {
     if (is_done()) return Done{};
     if (process_.is_ending()) return process_.stopped();
-    if (by.stop.stop_requested()) return Error(Code::stopped, "asked to stop");
-    if (scheduler_.now() >= by.at) return Error(Code::late, "the deadline passed");
+    UNBROKEN_DO(check_time(scheduler_.now(), by));
     waiting_.push_back(self);
     scheduler_.block(by.at < kForever ? std::optional(by.at) : std::nullopt, by.stop);
     std::erase(waiting_, self);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "format/sums.h"
+#include "world/check_time.h"
 
 namespace unbroken {
 
@@ -26,13 +27,14 @@ class Export {
     std::sort(moves_.begin(), moves_.end(), [](const Move& a, const Move& b) { return a.begin < b.begin; });
   }
 
-  Result<> run(const ObjectReader& reader, const ExportSink& sink, const Deadline& by) {
+  Result<> run(const ObjectReader& reader, const Clock& clock, const ExportSink& sink, const Deadline& by) {
     const std::uint64_t chunk_bytes = saved_.index.chunk_bytes;
     const std::uint64_t block_bytes = std::max<std::uint64_t>(1, kBlockBytes / chunk_bytes) * chunk_bytes;
     std::vector<std::byte> room(std::min(block_bytes, reader.bytes()));
     std::size_t first = 0;  // the first move that is not over
     for (std::uint64_t at = 0; at < reader.bytes(); at += block_bytes) {
-      if (by.stop.stop_requested()) return Error(Code::stopped, saved_.shard);
+      if (auto in_time = check_time(clock.now(), by); !in_time.ok())
+        return std::move(in_time).error().with(fmt::format("read {}", saved_.shard));
       const std::uint64_t end = std::min(at + block_bytes, reader.bytes());
       while (first < moves_.size() && moves_[first].end <= at) ++first;
       // Names of one tensor follow each other, and tensors do not overlap.
@@ -91,7 +93,7 @@ Result<> export_shard(const Seams& seams, const SavedState& saved, const std::ve
     return Error(Code::corrupt, fmt::format("{}: it has {} bytes, expected {}", saved.shard, reader->bytes(),
                                             saved.index.file_bytes));
   UNBROKEN_DO(sink.write(0, as_bytes(plan.header)));
-  return Export(saved, tensors, plan).run(*reader, sink, by);
+  return Export(saved, tensors, plan).run(*reader, seams.clock, sink, by);
 }
 
 }  // namespace unbroken

@@ -30,7 +30,7 @@ struct ExportSink {
 
 /// Reads what the tensors need of the shard, chunk by chunk, and writes the file of `plan`.
 /// Errors: corrupt (damaged, also when it was read once more), vanished (it is not there any more),
-///         unavailable; those of the sink.
+///         unavailable, late, stopped; those of the sink.
 Result<> export_shard(const Seams& seams, const SavedState& saved, const std::vector<ExportedTensor>& tensors,
                       const ShardPlan& plan, const ExportSink& sink, const Deadline& by);
 
