@@ -26,7 +26,7 @@ unbroken_module(sim DEPENDS simdisk filestore)
 unbroken_module(engine DEPENDS snapshot commit restore cadence TEST_DEPENDS sim filestore)
 unbroken_module(transfer DEPENDS engine exchange)
 # L5
-unbroken_module(session DEPENDS engine filestore os drill data LIBRARIES unbroken_version)
+unbroken_module(session DEPENDS engine filestore os drill LIBRARIES unbroken_version)
 if(UNBROKEN_PROGRAM)
   unbroken_module(cli DEPENDS planner session transfer LIBRARIES CLI11::CLI11 PkgConfig::YAML_CPP)
 endif()

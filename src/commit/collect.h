@@ -22,9 +22,9 @@ namespace unbroken {
 
 class Collect final : public Machine {
  public:
-  /// `draw` gives the nonces of its appends. With `mine`, stops as fenced where another attempt is newest.
   /// What to condemn next on a prefix; nullopt: nothing more. Errors end the collection.
   using Choose = std::function<Result<std::optional<SaveId>>(const History&)>;
+  /// `draw` gives the nonces of its appends. With `mine`, stops as fenced where another attempt is newest.
   Collect(History history, std::optional<OpenRef> mine, std::int64_t at_unix_ms, std::function<Nonce()> draw,
           Choose choose = next_victim);
   ~Collect() override;

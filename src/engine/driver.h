@@ -1,5 +1,5 @@
 #pragma once
-// Executes what protocols ask for. The caller's thread runs the machine; bytes in bulk move on the io lane.
+// Executes what protocols ask for. The caller's thread runs the machine; its actions run on the io lane.
 #include "engine/seams.h"
 #include "world/action.h"
 #include "world/advice.h"

@@ -9,10 +9,10 @@
 //       const auto how = store.create("journal/0", as_bytes("x"), {Instant{std::chrono::hours(1)}, {}});
 //       if (how.ok()) me.world().say("created");
 //     });
-//     first.kill_at_op(5);                          // or kill_at_point(), pause_at_op(),
-//     world.faults().plan() const SimEnd end = world.run();               // all over, or nobody can go on,
-//     or why it failed world.power_loss();                           // then spawn the next attempt and run()
-//     again EXPECT_EQ(end.failure, "");                   // a failure names the seed
+//     first.kill_at_op(5);               // or kill_at_point(), pause_at_op(), world.faults().plan()
+//     const SimEnd end = world.run();    // all over, or nobody can go on, or why it failed
+//     world.power_loss();                // then spawn the next attempt and run() again
+//     EXPECT_EQ(end.failure, "");        // a failure names the seed
 //
 // Scheduling points: every call on Fs and Store, Executor::wait, the start of every posted task, and
 // UNBROKEN_POINT. Between two of them nobody else runs. Checkers run after every event, on the stack of

@@ -1,6 +1,6 @@
 #pragma once
 // Store calls as values: what a protocol asks for and what came of it. A protocol is a machine that takes an
-// Event and answers with Actions; a driver executes them, one after the other, and hands the events back.
+// Event and answers with Actions; a driver executes together what is asked for together, and gives events.
 #include <cstdint>
 #include <memory>
 #include <optional>
