@@ -57,6 +57,18 @@ Result<Descriptor> output_to(const std::string& file) {
   return adopt(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), "open", file);
 }
 
+Result<> make_pipe(Descriptor& reading, Descriptor& writing) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_error(errno, "pipe");
+  auto in = adopt(ends[0], "pipe");
+  auto out = adopt(ends[1], "pipe");
+  if (!in.ok()) return std::move(in).error();
+  if (!out.ok()) return std::move(out).error();
+  reading = std::move(in).value();
+  writing = std::move(out).value();
+  return Done{};
+}
+
 struct Launch {
   char** command;
   char** env;
@@ -88,37 +100,43 @@ Result<Child> Child::start(const ChildOptions& options) {
   const std::vector<char*> argv = pointers_to(command), envp = pointers_to(env);
   UNBROKEN_TRY(const Descriptor nothing,
                adopt(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open", "/dev/null"));
-  UNBROKEN_TRY(const Descriptor out, output_to(options.stdout_file));
+  Descriptor output, out;
+  if (options.is_output_read) {
+    UNBROKEN_DO(make_pipe(output, out));
+  } else {
+    UNBROKEN_TRY(out, output_to(options.stdout_file));
+  }
   UNBROKEN_TRY(const Descriptor err, output_to(options.stderr_file));
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_error(errno, "pipe", command.front());
-  UNBROKEN_TRY(const Descriptor failure, adopt(ends[0], "pipe", command.front()));
-  auto telling = adopt(ends[1], "pipe", command.front());
-  if (!telling.ok()) return std::move(telling).error();
+  Descriptor failure, telling;
+  UNBROKEN_DO(make_pipe(failure, telling));
 
   const Launch launch{.command = const_cast<char**>(argv.data()),
                       .env = const_cast<char**>(envp.data()),
                       .stdin_file = nothing.get(),
                       .stdout_file = out.get(),
                       .stderr_file = err.get(),
-                      .failure = telling.value().get(),
+                      .failure = telling.get(),
                       .parent = ::getpid()};
   const pid_t pid = ::fork();
   if (pid < 0) return errno_error(errno, "fork", command.front());
   if (pid == 0) become(launch);
   ::setpgid(pid, pid);
-  telling.value() = Descriptor();
+  telling = Descriptor();
   int why = 0;
   ssize_t count = 0;
   do count = ::read(failure.get(), &why, sizeof why);
   while (count < 0 && errno == EINTR);
-  if (count == 0) return Child(pid);
+  if (count == 0) {
+    if (output.get() >= 0) ::fcntl(output.get(), F_SETFL, O_NONBLOCK);
+    return Child(pid, std::move(output));
+  }
   ::waitpid(pid, nullptr, 0);
   return errno_error(why, "exec", command.front());
 }
 
 Child::Child(Child&& other) noexcept
     : group_(std::exchange(other.group_, 0)),
+      output_(std::move(other.output_)),
       end_(other.end_),
       is_over_(std::exchange(other.is_over_, true)),
       alone_(other.alone_) {}
@@ -151,6 +169,15 @@ void Child::reap() {
     if (pid == group_)
       end_ = WIFSIGNALED(status) ? End{true, WTERMSIG(status)} : End{false, WEXITSTATUS(status)};
   }
+}
+
+std::size_t Child::read_output(std::span<char> into) {
+  if (output_.get() < 0) return 0;
+  const ssize_t count = ::read(output_.get(), into.data(), into.size());
+  if (count > 0) return static_cast<std::size_t>(count);
+  // Whoever held the other end has closed it; waiting for it would return at once, for ever.
+  if (count == 0 || (errno != EAGAIN && errno != EINTR)) output_ = Descriptor();
+  return 0;
 }
 
 std::optional<Child::End> Child::wait(Duration limit) {

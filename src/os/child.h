@@ -4,11 +4,13 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "os/descriptor.h"
 #include "world/clock.h"
 
 namespace unbroken {
@@ -18,6 +20,7 @@ struct ChildOptions {
   /// Set, or removed where there is no value; everything else is inherited.
   std::vector<std::pair<std::string, std::optional<std::string>>> env;
   std::string stdout_file, stderr_file;  ///< created, or added to; empty: our own stderr
+  bool is_output_read = false;           ///< stdout is a pipe that we read; `stdout_file` is not used
 };
 
 class Child {
@@ -41,11 +44,18 @@ class Child {
   /// where the command was killed, and given some seconds else.
   std::optional<End> wait(Duration limit);
 
+  /// The pipe of its stdout, for wait_for_input(); -1 where there is none, or where nothing can come any
+  /// more.
+  int output() const { return output_.get(); }
+  /// Takes what is in the pipe, as far as it fits, without waiting. 0: nothing is there now.
+  std::size_t read_output(std::span<char> into);
+
  private:
-  explicit Child(pid_t group) : group_(group) {}
+  Child(pid_t group, Descriptor output) : group_(group), output_(std::move(output)) {}
   void reap();
 
   pid_t group_;  // the leader's number too; 0: nothing is left
+  Descriptor output_;
   std::optional<End> end_;
   bool is_over_ = false;
   Duration alone_{};  // how long the rest of the group has outlived its leader
