@@ -44,6 +44,16 @@ std::set<std::string> unseeded(const std::vector<TapStep>& straight, const std::
   return out;
 }
 
+std::vector<std::string> differing(const TapStep& a, const TapStep& b) {
+  std::vector<std::string> out;
+  for (const auto part : {&TapStep::tensors, &TapStep::values, &TapStep::metrics})
+    each_difference(a.*part, b.*part, [&](const std::string& name, auto&...) {
+      out.push_back(name);
+      return false;
+    });
+  return out;
+}
+
 std::optional<Difference> Comparison::first_of(const TapStep& straight, const TapStep& other) const {
   std::optional<Difference> found;
   for (const auto part : {&TapStep::tensors, &TapStep::values, &TapStep::metrics}) {

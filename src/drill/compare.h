@@ -23,6 +23,9 @@ struct Difference {
 /// what a training computes (were one used, something else would differ too).
 std::set<std::string> unseeded(const std::vector<TapStep>& straight, const std::vector<TapStep>& again);
 
+/// Names that the two do not have alike: tensors, then values, then metrics.
+std::vector<std::string> differing(const TapStep& a, const TapStep& b);
+
 class Comparison {
  public:
   /// `left_out`: names that are not compared.
@@ -30,6 +33,8 @@ class Comparison {
   std::uint64_t last_step() const { return steps_.empty() ? 0 : steps_.rbegin()->first; }
   /// What one life said; every step of it counts, also one that a later life repeated.
   void add(std::size_t life, const std::vector<TapStep>& steps);
+  /// This step need not be there.
+  void excuse(std::uint64_t step) { seen_.insert(step); }
   /// The earliest step that differs; within it tensors before values before metrics, each by name. `is_over`:
   /// every step has to have been there by now.
   std::optional<Difference> first_difference(bool is_over) const;

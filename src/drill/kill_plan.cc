@@ -7,14 +7,6 @@
 
 namespace unbroken {
 
-namespace {
-
-constexpr std::string_view kStep = "step.boundary", kCommitted = "commit.done";
-/// Never passed by a run that starts fresh, always by one that resumes.
-constexpr std::string_view kLoaded = "open.loaded";
-
-}  // namespace
-
 std::optional<KillAt> kill_at_from(std::string_view text) {
   if (text == "points") return KillAt::points;
   if (text == "steps") return KillAt::steps;
@@ -34,7 +26,8 @@ KillPlan::KillPlan(KillAt at, std::uint64_t kills, std::uint64_t seed, StraightR
       signals_{KillBy::kill, KillBy::term, KillBy::stop} {
   const std::set<std::string> distinct(straight_.points.begin(), straight_.points.end());
   names_.assign(distinct.begin(), distinct.end());
-  if (!names_.empty()) names_.emplace_back(kLoaded);
+  if (!names_.empty())
+    names_.insert(names_.end(), straight_.resume_points.begin(), straight_.resume_points.end());
   for (std::size_t i = names_.size(); i > 1; --i) std::swap(names_[i - 1], names_[draw(i)]);
   for (std::size_t i = signals_.size(); i > 1; --i) std::swap(signals_[i - 1], signals_[draw(i)]);
 }
@@ -90,10 +83,10 @@ void KillPlan::choose_point(Kill& kill, std::uint64_t window, bool has_checkpoin
   bool is_committed = has_checkpoint;
   for (const std::string& name : straight_.points) {
     const std::uint64_t pass = ++count[name];
-    if (name == kStep && ++steps > window && is_committed && !passes.empty()) break;
+    if (name == kStepPoint && ++steps > window && is_committed && !passes.empty()) break;
     // A step does not wait for a commit; the points of a second save come after the first one is done.
-    if (is_committed && (has_checkpoint || name != kStep)) passes[name].push_back(pass);
-    if (name == kCommitted) is_committed = true;
+    if (is_committed && (has_checkpoint || name != kStepPoint)) passes[name].push_back(pass);
+    if (name == kCommitPoint) is_committed = true;
   }
   for (std::size_t tried = 0; tried < names_.size(); ++tried) {
     const std::string& name = names_[(planned_ + tried) % names_.size()];

@@ -8,8 +8,11 @@
 
 namespace unbroken {
 
+/// Points that every undisturbed run has: a step was completed; something was committed.
+inline constexpr std::string_view kStepPoint = "step.boundary", kCommitPoint = "commit.done";
+
 enum class KillAt : std::uint8_t {
-  points,  ///< at a named point of the library, inside saves and openings
+  points,  ///< at a named point: of the library, inside saves and openings; or of a file that is written
   steps,   ///< right after a step completed
   random,  ///< at any time
 };
@@ -22,6 +25,8 @@ std::string_view name_of(KillBy by);  ///< "SIGKILL"
 struct StraightRun {
   std::uint64_t steps = 0;
   std::vector<std::string> points;  ///< names in the order of their passes
+  /// Never passed by a run that starts fresh, always by one that resumes.
+  std::vector<std::string> resume_points;
   double seconds = 0, first_step_s = 0;
 };
 

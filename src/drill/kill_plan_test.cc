@@ -9,7 +9,11 @@ namespace {
 
 /// A run of 40 steps that saves every 10th one, and after the first.
 StraightRun straight() {
-  StraightRun run{.steps = 40, .points = {"open.appended"}, .seconds = 5, .first_step_s = 1};
+  StraightRun run{.steps = 40,
+                  .points = {"open.appended"},
+                  .resume_points = {"open.loaded"},
+                  .seconds = 5,
+                  .first_step_s = 1};
   for (int step = 1; step <= 40; ++step) {
     run.points.emplace_back("step.boundary");
     if (step != 1 && step % 10 != 0) continue;

@@ -139,7 +139,7 @@ Child::Child(Child&& other) noexcept
       output_(std::move(other.output_)),
       end_(other.end_),
       is_over_(std::exchange(other.is_over_, true)),
-      alone_(other.alone_) {}
+      alone_since_(other.alone_since_) {}
 
 Child::~Child() {
   if (is_over_) return;
@@ -185,8 +185,10 @@ std::optional<Child::End> Child::wait(Duration limit) {
     reap();
     if (is_over_) return end_;
     if (end_) {
-      if ((end_->is_signal && end_->number == SIGKILL) || alone_ > kAfterLeader) send(Signal::kill);
-      alone_ += kSlice;
+      const auto now = std::chrono::steady_clock::now();
+      if (!alone_since_) alone_since_ = now;
+      const bool is_too_long = now - *alone_since_ > kAfterLeader;
+      if ((end_->is_signal && end_->number == SIGKILL) || is_too_long) send(Signal::kill);
     }
     if (left <= Duration{}) return std::nullopt;
     pause_for(std::min(left, kSlice));

@@ -3,6 +3,7 @@
 // the command leaves behind in that group is reaped too: the end of a child is the end of its whole group.
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,7 +59,8 @@ class Child {
   Descriptor output_;
   std::optional<End> end_;
   bool is_over_ = false;
-  Duration alone_{};  // how long the rest of the group has outlived its leader
+  std::optional<std::chrono::steady_clock::time_point>
+      alone_since_;  // the rest of the group, without its leader
 };
 
 }  // namespace unbroken

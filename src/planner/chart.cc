@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "base/text.h"
+#include "chart/plot.h"
+#include "chart/text.h"
 
 namespace unbroken {
 
 namespace {
 
-constexpr double kWidth = 860, kHeight = 460, kLeft = 64, kRight = 190, kTop = 56, kBottom = 56;
 constexpr int kPoints = 160;
 constexpr double kReach = 30;  // times shorter and longer than the plan's interval
 
@@ -28,132 +29,73 @@ constexpr std::array<Part, 5> kParts{{{"recovery", "#999999", &Waste::recovery},
                                       {"stall", "#e69f00", &Waste::stall},
                                       {"lost work", "#56b4e9", &Waste::lost_work}}};
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-/// Where the curve lies on the page.
-class Frame {
+/// The curve, and the stretch of it that is shown.
+class Curve {
  public:
-  explicit Frame(const Plan& plan)
-      : low_(plan.saves.interval_s / kReach), high_(plan.saves.interval_s * kReach) {
+  explicit Curve(const Plan& plan)
+      : low(plan.saves.interval_s / kReach), high(plan.saves.interval_s * kReach) {
     for (int i = 0; i <= kPoints; ++i) {
-      intervals.push_back(low_ * std::pow(high_ / low_, static_cast<double>(i) / kPoints));
+      intervals.push_back(low * std::pow(high / low, static_cast<double>(i) / kPoints));
       waste.push_back(plan.saves.waste_at(intervals.back()));
     }
     const double best = std::clamp(plan.waste.sum(), 0.0, 1.0);
-    for (const double top : {1.0, 0.8, 0.4, 0.2, 0.08, 0.04, 0.02})
-      if (top >= 4 * best || top == 1) top_ = top;
+    for (const double reach : {1.0, 0.8, 0.4, 0.2, 0.08, 0.04, 0.02})
+      if (reach >= 4 * best || reach == 1) top = reach;
   }
-  double x(double interval_s) const {
-    return kLeft + (kWidth - kLeft - kRight) * std::log(interval_s / low_) / std::log(high_ / low_);
-  }
-  double y(double share) const {
-    return kHeight - kBottom - (kHeight - kTop - kBottom) * std::clamp(share, 0.0, top_) / top_;
-  }
-  double top() const { return top_; }
-  bool shows(double interval_s) const { return interval_s >= low_ && interval_s <= high_; }
+  bool shows(double interval_s) const { return interval_s >= low && interval_s <= high; }
 
+  double low, high, top = 1;
   std::vector<double> intervals;
   std::vector<Waste> waste;
-
- private:
-  double low_, high_, top_ = 1;
 };
 
-std::string axes(const Frame& frame) {
-  std::string out;
-  for (int i = 0; i <= 4; ++i) {
-    const double share = frame.top() * i / 4;
-    out += fmt::format(
-        "<line x1='{0}' y1='{1:.1f}' x2='{2}' y2='{1:.1f}' stroke='#ddd'/><text x='{3}' y='{4:.1f}' "
-        "text-anchor='end'>{5:.3g} %</text>\n",
-        kLeft, frame.y(share), kWidth - kRight, kLeft - 6, frame.y(share) + 4, 100 * share);
-  }
+void draw_axes(Plot& plot, const Curve& curve) {
+  for (int i = 0; i <= 4; ++i)
+    plot.y_tick(curve.top * i / 4, fmt::format("{:.3g} %", 100 * curve.top * i / 4));
   static constexpr std::array<double, 15> kTicks{
       1e-3, 1e-2, 0.1, 1, 10, 60, 300, 1800, 7200, 43200, 259200, 1209600, 7776000, 31536000, 315360000};
   for (const double tick : kTicks)
-    if (frame.shows(tick))
-      out += fmt::format(
-          "<line x1='{0:.1f}' y1='{1}' x2='{0:.1f}' y2='{2}' stroke='#bbb'/><text x='{0:.1f}' y='{3}' "
-          "text-anchor='middle'>{4}</text>\n",
-          frame.x(tick), kHeight - kBottom, kHeight - kBottom + 5, kHeight - kBottom + 18,
-          format_duration(tick));
-  out += fmt::format("<text x='{:.0f}' y='{}' text-anchor='middle'>work between two saves</text>\n",
-                     (kLeft + kWidth - kRight) / 2, kHeight - 14);
-  return out;
+    if (curve.shows(tick)) plot.x_tick(tick, format_duration(tick));
+  plot.x_title("work between two saves");
 }
 
-/// Stacked areas, from the part that the interval does not change up to those that it trades.
-std::string areas(const Frame& frame) {
-  std::string out;
-  std::vector<double> below(frame.intervals.size(), 0);
+/// Stacked, from the part that the interval does not change up to those that it trades.
+void draw_areas(Plot& plot, const Curve& curve) {
+  Points below;
+  for (const double interval : curve.intervals) below.emplace_back(interval, 0);
   for (const Part& part : kParts) {
-    std::string forth, back;
+    Points above = below;
     bool is_there = false;
-    for (std::size_t i = 0; i < below.size(); ++i) {
-      const double value = frame.waste[i].*part.value;
+    for (std::size_t i = 0; i < above.size(); ++i) {
+      const double value = curve.waste[i].*part.value;
       is_there |= value > 1e-6;
-      back = fmt::format("{:.1f},{:.1f} ", frame.x(frame.intervals[i]), frame.y(below[i])) + back;
-      below[i] += value;
-      forth += fmt::format("{:.1f},{:.1f} ", frame.x(frame.intervals[i]), frame.y(below[i]));
+      above[i].second += value;
     }
-    if (is_there)
-      out += fmt::format("<polygon fill='{}' fill-opacity='0.8' points='{}{}'/>\n", part.colour, forth, back);
+    if (is_there) plot.area(below, above, part.colour);
+    below = std::move(above);
   }
-  return out;
 }
 
-std::string legend(const Plan& plan) {
-  std::string out;
-  double y = kTop + 8;
-  for (auto part = kParts.rbegin(); part != kParts.rend(); ++part) {
-    const double value = plan.waste.*part->value;
-    if (value <= 1e-6) continue;
-    out += fmt::format(
-        "<rect x='{}' y='{}' width='12' height='12' fill='{}' fill-opacity='0.8'/><text x='{}' "
-        "y='{}'>{} {:.2f} %</text>\n",
-        kWidth - kRight + 16, y - 10, part->colour, kWidth - kRight + 34, y, part->name, 100 * value);
-    y += 20;
-  }
-  out += fmt::format("<text x='{}' y='{}' font-weight='bold'>in all {:.2f} %</text>\n", kWidth - kRight + 16,
-                     y + 4, 100 * plan.waste.sum());
-  return out;
+void draw_legend(Plot& plot, const Plan& plan) {
+  for (auto part = kParts.rbegin(); part != kParts.rend(); ++part)
+    if (const double value = plan.waste.*part->value; value > 1e-6)
+      plot.legend(part->colour, fmt::format("{} {:.2f} %", part->name, 100 * value));
+  plot.note(fmt::format("in all {:.2f} %", 100 * plan.waste.sum()));
 }
 
-std::string marks(const Plan& plan, const Frame& frame, const std::optional<ChartPoint>& simulated) {
-  std::string out;
-  const auto mark = [&](double interval_s, const char* name, const char* dash, double label_y) {
-    if (!frame.shows(interval_s)) return;
-    out += fmt::format(
-        "<line x1='{0:.1f}' y1='{1}' x2='{0:.1f}' y2='{2}' stroke='#222' stroke-dasharray='{3}'/><text "
-        "x='{4:.1f}' y='{5}'>{6}</text>\n",
-        frame.x(interval_s), kTop, kHeight - kBottom, dash, frame.x(interval_s) + 4, label_y, name);
+void draw_marks(Plot& plot, const Plan& plan, const Curve& curve,
+                const std::optional<ChartPoint>& simulated) {
+  const auto mark = [&](double interval_s, std::string_view name, std::string_view dash, int row) {
+    if (curve.shows(interval_s)) plot.mark(interval_s, name, row, dash);
   };
   const SavePlan& s = plan.saves;
-  if (s.floor_s > 0) mark(s.floor_s, "floor", "2 4", kTop + 44);
-  if (std::abs(s.exact_s / s.interval_s - 1) > 0.02) mark(s.exact_s, "optimum", "6 3", kTop + 28);
-  mark(s.interval_s, fmt::format("{} ({})", format_duration(s.interval_s), name_of(s.bound_by)).c_str(),
-       "none", kTop + 12);
+  if (s.floor_s > 0) mark(s.floor_s, "floor", "2 4", 2);
+  if (std::abs(s.exact_s / s.interval_s - 1) > 0.02) mark(s.exact_s, "optimum", "6 3", 1);
+  mark(s.interval_s, fmt::format("{} ({})", format_duration(s.interval_s), name_of(s.bound_by)), "none", 0);
   if (simulated) {
-    out += fmt::format(
-        "<line x1='{0:.1f}' y1='{1:.1f}' x2='{0:.1f}' y2='{2:.1f}' stroke='#000' stroke-width='2'/><circle "
-        "cx='{0:.1f}' cy='{3:.1f}' r='4'><title>simulated: {4:.3f} %</title></circle>\n",
-        frame.x(s.interval_s), frame.y(simulated->low), frame.y(simulated->high), frame.y(simulated->waste),
-        100 * simulated->waste);
+    plot.segment(s.interval_s, simulated->low, s.interval_s, simulated->high, {.colour = {}, .width = 2});
+    plot.dot(s.interval_s, simulated->waste, fmt::format("simulated: {:.3f} %", 100 * simulated->waste));
   }
-  return out;
 }
 
 std::string title(const Plan& plan) {
@@ -165,35 +107,34 @@ std::string title(const Plan& plan) {
 }  // namespace
 
 std::string chart_svg(const Plan& plan, const std::optional<ChartPoint>& simulated) {
-  const Frame frame(plan);
-  return fmt::format(
-             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
-             "font-family='sans-serif' font-size='12' role='img'>\n<title>{2}</title>\n<rect width='100%' "
-             "height='100%' fill='white'/>\n<text x='{3}' y='24' font-size='15'>{2}</text>\n<text x='{3}' "
-             "y='42'>share of all time that is not new work</text>\n",
-             kWidth, kHeight, escaped(title(plan)), kLeft) +
-         areas(frame) + axes(frame) + marks(plan, frame, simulated) + legend(plan) + "</svg>\n";
+  const Curve curve(plan);
+  Plot plot({}, Scale::logarithmic(curve.low, curve.high), Scale::linear(0, curve.top), title(plan),
+            "share of all time that is not new work",
+            "The share of all time that is lost, in its parts, over the work between two saves");
+  draw_areas(plot, curve);
+  draw_axes(plot, curve);
+  draw_marks(plot, plan, curve, simulated);
+  draw_legend(plot, plan);
+  return std::move(plot).finish();
 }
 
 std::string chart_html(const Plan& plan, const std::optional<ChartPoint>& simulated) {
   std::string rows;
-  const Frame frame(plan);
-  for (std::size_t i = 0; i < frame.intervals.size(); i += 8) {
-    const Waste& w = frame.waste[i];
+  const Curve curve(plan);
+  for (std::size_t i = 0; i < curve.intervals.size(); i += 8) {
+    const Waste& w = curve.waste[i];
     rows += fmt::format(
         "<tr><td>{}</td><td>{:.3f}</td><td>{:.3f}</td><td>{:.3f}</td><td>{:.3f}</td><td>{:.3f}</td>"
         "<td>{:.3f}</td></tr>\n",
-        format_duration(frame.intervals[i]), 100 * w.sum(), 100 * w.stall, 100 * w.lost_work,
+        format_duration(curve.intervals[i]), 100 * w.sum(), 100 * w.stall, 100 * w.lost_work,
         100 * w.recovery, 100 * w.persist_lag, 100 * w.slowdown);
   }
-  return fmt::format(
-      "<!doctype html>\n<html lang='en'>\n<head><meta charset='utf-8'><title>{0}</title>\n<style>body{{"
-      "font-family:sans-serif;max-width:56em;margin:2em auto}}table{{border-collapse:collapse}}td,th{{"
-      "padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}}pre{{white-space:pre-wrap}}"
-      "</style></head>\n<body>\n{1}<pre>{2}</pre>\n<table>\n<tr><th>interval</th><th>waste %</th><th>"
-      "stall</th><th>lost work</th><th>recovery</th><th>persist lag</th><th>slowdown</th></tr>\n{3}"
-      "</table>\n</body>\n</html>\n",
-      escaped(title(plan)), chart_svg(plan, simulated), escaped(plan_text(plan)), rows);
+  return html_page(
+      title(plan),
+      fmt::format("<figure>{}</figure>\n<pre>{}</pre>\n<table>\n<tr><th>interval</th><th>waste %</th><th>"
+                  "stall</th><th>lost work</th><th>recovery</th><th>persist lag</th><th>slowdown</th></tr>\n"
+                  "{}</table>\n",
+                  chart_svg(plan, simulated), escaped(plan_text(plan)), rows));
 }
 
 }  // namespace unbroken

@@ -1,5 +1,4 @@
-// `unbroken import`: a foreign checkpoint as a run. Pickles are read by a machine that executes nothing, in a
-// process that can do nothing but compute.
+// `unbroken import`: a foreign checkpoint as a run.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -8,9 +7,8 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/exchange/foreign_state.h"
 #include "cli/progress.h"
-#include "exchange/foreign_files.h"
-#include "os/sandbox.h"
 #include "os/user/run_place.h"
 #include "os/user/user_path.h"
 #include "os/user/work_folder.h"
@@ -24,96 +22,10 @@ namespace unbroken {
 
 namespace {
 
-constexpr std::size_t kFilesMax = 4096;
-constexpr std::uint64_t kMetadataBytesMax = std::uint64_t{1} << 30;
-
 struct Request {
   std::string from, to, step = "0";
   bool is_json = false;
 };
-
-class UserSource final : public ByteSource {
- public:
-  explicit UserSource(UserFileReader file) : file_(std::move(file)) {}
-  std::uint64_t bytes() const override { return file_.bytes(); }
-  Result<> read(std::uint64_t offset, MutableBytes into) const override { return file_.read(offset, into); }
-  int number() const { return file_.number(); }
-
- private:
-  UserFileReader file_;
-};
-
-/// What was read of a foreign checkpoint, and the files it lies in.
-struct Foreign {
-  ImportPlan plan;
-  std::vector<std::unique_ptr<UserSource>> files;
-
-  ForeignFiles sources() const {
-    ForeignFiles out;
-    for (const auto& file : files) out.push_back(file.get());
-    return out;
-  }
-  Result<> check() const {
-    std::vector<std::uint64_t> sizes;
-    for (const auto& file : files) sizes.push_back(file->bytes());
-    return check_plan(plan, sizes);
-  }
-};
-
-/// A plan made in the sandbox, which keeps `files`.
-Result<ImportPlan> plan_in_sandbox(const std::vector<int>& files,
-                                   const std::function<Result<ImportPlan>()>& read) {
-  UNBROKEN_TRY(const std::string answer, run_in_sandbox(files, [&]() -> Result<std::string> {
-                 UNBROKEN_TRY(const ImportPlan plan, read());
-                 return encode_plan(plan);
-               }));
-  return decode_plan(answer);
-}
-
-Result<Foreign> read_file(const std::string& path) {
-  Foreign out;
-  UNBROKEN_TRY(UserFileReader file, UserFileReader::open(path));
-  out.files.push_back(std::make_unique<UserSource>(std::move(file)));
-  const UserSource& source = *out.files.front();
-  UNBROKEN_TRY(const ForeignKind kind, foreign_kind(source));
-  if (!is_pickled(kind)) {
-    UNBROKEN_TRY(out.plan, read_safetensors(source));
-  } else {
-    UNBROKEN_TRY(out.plan, plan_in_sandbox({source.number()}, [&] {
-                   return kind == ForeignKind::torch_zip ? read_torch_zip(source) : read_torch_legacy(source);
-                 }));
-  }
-  return out;
-}
-
-Result<Foreign> read_directory(const std::string& path) {
-  Foreign out;
-  UNBROKEN_TRY(const std::vector<std::string> names, list_user_folder(path));
-  auto opened = UserFileReader::open_in(path, ".metadata");
-  if (opened.is(Code::not_found))
-    return Error(Code::not_found,
-                 "there is no .metadata in it, so it is no checkpoint of "
-                 "torch.distributed.checkpoint, or not a whole one");
-  if (!opened.ok()) return std::move(opened).error();
-  const UserSource metadata(std::move(opened).value());
-  std::vector<int> numbers{metadata.number()};
-  NumberedSources sources;
-  for (const std::string& name : names) {
-    if (!name.ends_with(".distcp")) continue;
-    if (out.files.size() == kFilesMax)
-      return Error(Code::unsupported, fmt::format("more than {} files of tensors are not read", kFilesMax));
-    UNBROKEN_TRY(UserFileReader file, UserFileReader::open_in(path, name));
-    out.files.push_back(std::make_unique<UserSource>(std::move(file)));
-    numbers.push_back(out.files.back()->number());
-    sources[name] = {static_cast<std::uint32_t>(out.files.size() - 1), out.files.back().get()};
-  }
-  UNBROKEN_TRY(out.plan, plan_in_sandbox(numbers, [&]() -> Result<ImportPlan> {
-                 UNBROKEN_TRY(const std::string text,
-                              read_range(metadata, 0, metadata.bytes(), kMetadataBytesMax));
-                 return read_dcp(text, sources);
-               }));
-  return out;
-}
 
 std::uint64_t bytes_of(const ImportPlan& plan) {
   std::uint64_t bytes = 0;
@@ -123,7 +35,7 @@ std::uint64_t bytes_of(const ImportPlan& plan) {
 }
 
 /// Writes the run into a folder of our own.
-Result<ImportedRun> write_run(const Foreign& foreign, const Request& request, std::uint64_t step,
+Result<ImportedRun> write_run(const ForeignState& foreign, const Request& request, std::uint64_t step,
                               const std::string& folder) {
   UNBROKEN_TRY(
       std::unique_ptr<Runtime> runtime,
@@ -165,10 +77,7 @@ Result<int> import_checkpoint(const Request& request) {
     return Error(Code::bad_argument,
                  fmt::format("{}: it is there already: a new run needs a place of its own", to))
         .next(fmt::format("unbroken import {} --to {}-2", shell_word(request.from), shell_word(to)));
-  auto foreign = is_user_folder(request.from) ? read_directory(request.from) : read_file(request.from);
-  if (foreign.ok()) {
-    if (auto fine = foreign.value().check(); !fine.ok()) foreign = std::move(fine).error();
-  }
+  auto foreign = read_foreign_state(request.from);
   if (!foreign.ok()) return about(std::move(foreign).error(), request.from);
   UNBROKEN_TRY(const std::string folder,
                make_work_folder(folder_of(to), fmt::format(".{}.importing", last_name_of(to))));

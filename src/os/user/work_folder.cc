@@ -48,6 +48,26 @@ void remove_work_folder(const std::string& path) {
   fs::remove_all(path, ignored);
 }
 
+Result<OutputFile> OutputFile::create(const std::string& path, std::uint64_t bytes_max) {
+  UNBROKEN_TRY(Descriptor file,
+               adopt(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), "open", path));
+  return OutputFile(std::move(file), bytes_max);
+}
+
+void OutputFile::add(std::string_view text) {
+  if (is_full_) return;
+  is_full_ = text.size() > left_;
+  const std::string_view kept = text.substr(0, left_);
+  left_ -= kept.size();
+  for (std::string_view part : {kept, std::string_view(is_full_ ? "\n[the rest was not kept]\n" : "")})
+    while (!part.empty()) {
+      const ssize_t count = ::write(file_.get(), part.data(), part.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return;
+      part.remove_prefix(static_cast<std::size_t>(count));
+    }
+}
+
 std::vector<std::string> FileTail::lines() {
   std::vector<std::string> out;
   const auto file = adopt(::open(path_.c_str(), O_RDONLY | O_CLOEXEC), "open", path_);

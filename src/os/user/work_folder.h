@@ -1,9 +1,12 @@
 #pragma once
 // Folders and growing files of our own making, outside any run: where a drill works, and what it watches.
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "os/descriptor.h"
 
 namespace unbroken {
 
@@ -14,6 +17,21 @@ Result<std::string> make_work_folder(const std::string& base, const std::string&
 Result<> make_folder(const std::string& path);
 /// With everything in it; what cannot be removed stays.
 void remove_work_folder(const std::string& path);
+
+/// A new file that keeps the front of what it is given; the last words of one that was full say so.
+class OutputFile {
+ public:
+  /// Errors: unavailable, no_space.
+  static Result<OutputFile> create(const std::string& path, std::uint64_t bytes_max);
+  /// What cannot be written is lost.
+  void add(std::string_view text);
+
+ private:
+  OutputFile(Descriptor file, std::uint64_t bytes_max) : file_(std::move(file)), left_(bytes_max) {}
+  Descriptor file_;
+  std::uint64_t left_;
+  bool is_full_ = false;
+};
 
 /// A file that others add lines to.
 class FileTail {

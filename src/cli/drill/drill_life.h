@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/drill_run.h"
+#include "cli/drill/drill_run.h"
 #include "drill/tap.h"
 
 namespace unbroken {
@@ -24,8 +24,17 @@ struct LifeEnd {
   std::string killed_at;    ///< the point; empty: from outside
   double seconds = 0, first_step_s = 0;
   std::vector<TapStep> steps;
+  Series series;  ///< what it said of its metrics, as text
   std::vector<std::string> points;
+  // Of a command without Unbroken:
+  std::uint64_t completed = 0, committed = 0;  ///< steps, counted; those before the newest file was written
+  std::string why_silent;                      ///< where it told of no step
 };
+
+/// `{dir}` in a text is the life's own directory.
+std::string with_directory(std::string_view text, std::string_view directory);
+
+class Listener;
 
 /// "status 1", "SIGKILL", "signal 11".
 std::string text_of(const Child::End& end);
@@ -40,6 +49,7 @@ RunState state_of_run(const std::string& directory);
 
 /// `kill` empty: undisturbed. Errors: bad_argument (no such command), stopped (Ctrl-C), corrupt (a tap that
 /// cannot be read), unavailable.
-Result<LifeEnd> live(const DrillOptions& options, const LifeFiles& files, const std::optional<Kill>& kill);
+Result<LifeEnd> live(const DrillOptions& options, const LifeFiles& files, const std::optional<Kill>& kill,
+                     Listener& listener);
 
 }  // namespace unbroken
