@@ -28,9 +28,11 @@ std::string of_losses(const DrillResult& result, const Difference& d) {
   if (!life.is_resumed || life.series.empty() || life.series.begin()->first > d.step) return {};
   const std::uint64_t count = steps_until(result, life, d.step);
   if (count == 1)
-    return "The first loss after the resume differs already, so what the loss is computed from did not come "
-           "back: the model's state, the position in the data, or a random generator (dropout, shuffling, "
-           "noise).";
+    return "The first loss after the resume differs already, so what it is computed from did not come back: "
+           "the "
+           "model's state, the position in the data, a random generator (dropout, shuffling, noise), or, "
+           "where "
+           "it is computed after the update, the optimizer's state.";
   if (count == 2)
     return "The first loss after the resume is right and the second is not: model, data and generators came "
            "back, but what the update uses did not: the optimizer's state, the learning-rate schedule, a "

@@ -99,9 +99,9 @@ std::string lanes(const DrillResult& result) {
   const std::size_t count = std::min(result.lives.size(), kLanesMax);
   if (count == 0 || result.straight.empty()) return {};
   const auto low = static_cast<double>(result.straight.begin()->first);
-  Plot plot({.height = 112 + 18 * static_cast<double>(count)},
+  Plot plot({.height = 118 + 18 * static_cast<double>(count)},
             Scale::linear(low, static_cast<double>(result.straight.rbegin()->first)),
-            Scale::linear(-static_cast<double>(count), -1), "lives", {},
+            Scale::linear(-static_cast<double>(count) - 0.3, -1), "lives", {},
             "The steps of each life; a cross where it was killed");
   draw_steps(plot, result);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,3 +1,5 @@
+// A command without Unbroken is heard by the losses that it prints, or writes to a file, and by the files
+// that it writes below its directory.
 #include <fmt/format.h>
 
 #include <algorithm>

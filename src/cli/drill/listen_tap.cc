@@ -1,3 +1,5 @@
+// A command with Unbroken is heard by the tap and the points of the library, and dies by itself where it is
+// told to.
 #include <fmt/format.h>
 
 #include <algorithm>

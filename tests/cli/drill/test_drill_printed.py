@@ -1,10 +1,13 @@
 """The drill for checkpoints that are not Unbroken's: scripts with torch.save, right ones and wrong ones."""
 
+import html.parser
 import json
 import os
 import re
 import subprocess
 import sys
+import xml.dom.minidom
+from pathlib import Path
 
 import program
 import pytest
@@ -103,13 +106,58 @@ def test_a_right_one_passes(tmp_path):
     assert said["lives"][-1]["ended"] == "finished"
 
 
+class Page(html.parser.HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        fetched = {name for name, _ in attributes} & {"src", "href", "srcset", "data", "action"}
+        assert not fetched and tag not in ("script", "link", "iframe", "img", "object"), (tag, attributes)
+
+    def handle_data(self, data):
+        self.text += data
+
+    def count(self, tag):
+        return sum(found == tag for found, _ in self.tags)
+
+
+def test_the_report_shows_curves_and_kills_and_nothing_of_the_commands_as_markup(tmp_path):
+    evil = "</code><script>alert(1)</script>"
+    code = changed(PLAIN, ('"train_loss"', f'"train_loss", "{evil}loss"'), ("step, x,", "step, x, x,"))
+    command = [*write(tmp_path, code), "{dir}/m.csv", "40", evil]
+    status, said, err = drill(tmp_path, command, "--metrics", "{dir}/m.csv", "--at", "steps")
+    assert status == 0, (said, err)
+    page = Page(Path(said["report"]))
+    assert page.count("svg") == 3 and page.count("polyline") == 2 * (1 + len(said["lives"]))  # two columns, the lives
+    for number, life in enumerate(said["lives"], 1):
+        assert (f"kill {number}" in page.text) == bool(life["killed"])
+        assert not life["killed"] or life["killed"] in page.text
+    assert evil in page.text and "continues bit for bit" in page.text
+    for drawing in re.findall(r"<svg.*?</svg>", Path(said["report"]).read_text(), re.DOTALL):
+        xml.dom.minidom.parseString(drawing)
+
+
+def test_the_report_of_a_drill_that_failed_names_what_differs(tmp_path):
+    forgets = changed(PLAIN, ('x, velocity, done = saved["x"], saved["velocity"], saved["done"]', 'x, done = saved["x"], saved["done"]'))
+    command = [*write(tmp_path, forgets), "{dir}/m.csv", "40"]
+    status, said, _ = drill(tmp_path, command, "--metrics", "{dir}/m.csv", "--kills", "1")
+    page = Page(Path(said["report"]))
+    assert status == 65 and "First difference" in page.text and said["explanation"] in page.text
+    assert said["first_difference"]["straight"] in page.text and said["first_difference"]["other"] in page.text
+
+
 def test_a_forgotten_optimizer_is_caught(tmp_path):
     status, said, _ = drill_torch(tmp_path, ('optimizer.load_state_dict(saved["optimizer"])', "pass"), options=ONCE)
     assert status == 65 and said["ok"] is False and said["deterministic"] is True
     began = next(life["began"] for life in said["lives"] if life["began"])
     # The first loss after the resume is computed before the optimizer acts.
     assert (said["first_difference"]["name"], said["first_difference"]["step"]) == ("loss", began + 2)
-    assert "the optimizer's state" in said["explanation"]
+    assert "what the update uses did not: the optimizer's state" in said["explanation"]
     assert any(name.startswith("optimizer.state.") for name in said["final_differs"])
 
 
@@ -185,8 +233,12 @@ def test_what_a_csv_shows_is_caught(tmp_path):
     assert status == 65 and said["first_difference"]["name"] == "train_loss"
 
 
-JSON_LINES = (("rows = csv.writer(log)", ""), ('if not log.tell():\n    rows.writerow(["epoch", "step", "train_loss", "seconds"])', ""),
-              ("rows.writerow([0, step, x, time.time()])", 'print(json.dumps({"step": step, "loss": x if step > 2 else float("nan")}), file=log)'))
+JSON_LINES = [
+    ("rows = csv.writer(log)\n", ""),
+    ('if not log.tell():\n    rows.writerow(["epoch", "step", "train_loss", "seconds"])\n', ""),
+    ("rows.writerow([0, step, x, time.time()])",
+     'print(json.dumps({"step": step, "loss": x if step > 2 else float("nan")}), file=log)'),
+]  # fmt: skip
 
 
 def test_metrics_from_json_lines_with_pythons_nan(tmp_path):

@@ -50,6 +50,8 @@ def test_a_training_continues_bit_for_bit(at, tmp_path):
     said = passes(tmp_path, script(tmp_path, TRAIN, real, 40, 5, 0.01), "--at", at, "--seed", "3", steps=40)
     assert not real.exists()  # every life was led elsewhere
     assert Path(said["dir"]).parent == tmp_path / "drill"
+    page = Path(said["report"]).read_text()  # its curve is the loss that it logged
+    assert page.startswith("<!doctype html>") and "<title>loss</title>" in page and page.count(">kill ") == 3
     killed = [life["killed"] for life in said["lives"] if life["killed"]]
     assert len(killed) == 3 and said["lives"][-1]["ended"] == "finished"
     assert {k.split(" at ")[0] for k in killed} == {"SIGKILL", "SIGTERM", "SIGSTOP and SIGKILL"}
