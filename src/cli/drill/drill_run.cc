@@ -163,7 +163,9 @@ class Drill {
 
   void note_kill(const Kill& kill, const LifeEnd& life, Life& said) const {
     said.killed = name_of(kill.by);
-    if (!life.killed_at.empty())
+    // These two are the library's own; of another command we only know the step.
+    const bool is_step = is_printed() && (life.killed_at == kStepPoint || life.killed_at == kCommitPoint);
+    if (!life.killed_at.empty() && !is_step)
       said.killed += " at " + life.killed_at;
     else if (said.last)
       said.killed += fmt::format(" at step {}", *said.last);

@@ -52,7 +52,7 @@ for step in range(done + 1, steps + 1):
     optimizer.step()
     done = step
     print(f"step {step} loss {loss.item():.9g}")
-    time.sleep(0.004)
+    time.sleep(0.006)
     if step % 4 == 0:
         save(path)
 torch.save(state(), f"{folder}/final.pt")
@@ -181,9 +181,9 @@ def test_what_only_the_final_state_shows_is_named(tmp_path):
 
 def test_a_torn_checkpoint_is_caught_with_the_file_named(tmp_path):
     in_place = ('    torch.save(state(), to + ".tmp")\n    os.replace(to + ".tmp", to)', "    torch.save(state(), to)")
-    # Large enough that the kill comes while it is written.
-    large = ("Linear(8, 64)", "Linear(8, 2000)"), ("Linear(64, 1)", "Linear(2000, 1)")
-    status, said, _ = drill_torch(tmp_path, in_place, *large, options=["--kills", "8", "--seed", "2"])
+    # Large enough that the kill comes while it is written; with this seed the first one is there.
+    large = ("Linear(8, 64)", "Linear(8, 200000)"), ("Linear(64, 1)", "Linear(200000, 1)")
+    status, said, _ = drill_torch(tmp_path, in_place, *large, options=["--seed", "12"], steps=16)
     assert status == 65 and said["ok"] is False, said
     assert said["first_difference"]["name"] == "status 1"
     assert "last.pt was being written when life" in said["explanation"] and "rename" in said["explanation"]
@@ -210,7 +210,7 @@ for step in range(done + 1, steps + 1):
     x += velocity
     rows.writerow([0, step, x, time.time()])
     log.flush()
-    time.sleep(0.004)
+    time.sleep(0.006)
     if step % 3 == 0:
         with open(f"{folder}/state.tmp", "w") as file:
             json.dump({"x": x, "velocity": velocity, "done": step, "random": random.getstate()}, file)
