@@ -180,10 +180,18 @@ def test_what_only_the_final_state_shows_is_named(tmp_path):
 
 
 def test_a_torn_checkpoint_is_caught_with_the_file_named(tmp_path):
-    in_place = ('    torch.save(state(), to + ".tmp")\n    os.replace(to + ".tmp", to)', "    torch.save(state(), to)")
-    # Large enough that the kill comes while it is written; with this seed the first one is there.
-    large = ("Linear(8, 64)", "Linear(8, 200000)"), ("Linear(64, 1)", "Linear(200000, 1)")
-    status, said, _ = drill_torch(tmp_path, in_place, *large, options=["--seed", "12"], steps=16)
+    # A storage that takes a while.
+    slowly = """    import io
+    buffer = io.BytesIO()
+    torch.save(state(), buffer)
+    with open(to, "wb") as file:
+        file.write(buffer.getvalue()[:5000])
+        file.flush()
+        time.sleep(0.05)
+        file.write(buffer.getvalue()[5000:])"""
+    in_place = ('    torch.save(state(), to + ".tmp")\n    os.replace(to + ".tmp", to)', slowly)
+    # With this seed the first kill is there.
+    status, said, _ = drill_torch(tmp_path, in_place, options=["--seed", "12"], steps=12)
     assert status == 65 and said["ok"] is False, said
     assert said["first_difference"]["name"] == "status 1"
     assert "last.pt was being written when life" in said["explanation"] and "rename" in said["explanation"]
