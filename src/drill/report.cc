@@ -53,12 +53,14 @@ void draw_steps(Plot& plot, const DrillResult& result) {
   plot.x_title("step");
 }
 
-/// A line and a number for each kill.
+/// A line and a number for each kill; of a life that completed no step, where it began.
 void mark_kills(Plot& plot, const DrillResult& result) {
+  const std::uint64_t first = result.straight.begin()->first;
   int row = 0;
   for (std::size_t i = 0; i < std::min(result.lives.size(), kLivesMax); ++i)
-    if (const Life& life = result.lives[i]; !life.killed.empty() && life.last)
-      plot.mark(static_cast<double>(*life.last), fmt::format("kill {}", i + 1), row++ % 4, "4 3");
+    if (const Life& life = result.lives[i]; !life.killed.empty())
+      plot.mark(static_cast<double>(std::max(first, life.last.value_or(life.began.value_or(first)))),
+                fmt::format("kill {}", i + 1), row++ % 4, "4 3");
 }
 
 std::string curve(const DrillResult& result, const std::string& name) {

@@ -187,7 +187,7 @@ def test_a_torn_checkpoint_is_caught_with_the_file_named(tmp_path):
     with open(to, "wb") as file:
         file.write(buffer.getvalue()[:5000])
         file.flush()
-        time.sleep(0.05)
+        time.sleep(0.3)
         file.write(buffer.getvalue()[5000:])"""
     in_place = ('    torch.save(state(), to + ".tmp")\n    os.replace(to + ".tmp", to)', slowly)
     # With this seed the first kill is there.
