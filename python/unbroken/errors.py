@@ -7,12 +7,12 @@ Each has `.kind` (the class name), `.exit_code` and `.next_command`: what a pers
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import os
 import shlex
 import sys
 import threading
+
+from unbroken import ending
 
 
 class _Advice:
@@ -33,7 +33,7 @@ class _Advice:
         return " ".join(where if word == "DIR" else word for word in words)
 
 
-class Error(_Advice, Exception):
+class Error(_Advice, ending.EndsProcess):
     """Base of the errors. Uncaught in the main thread, it ends the process with `.exit_code`, after one `error:` line.
 
     `except unbroken.Error` catches every error below, and no stop.
@@ -47,6 +47,14 @@ class Error(_Advice, Exception):
     def __init__(self, message: str, next_command: str = ""):
         super().__init__(message)
         self._next = next_command
+        ending.install()
+
+    def last_line(self) -> str:
+        """Cause and next command."""
+        return f"error: {self._cause()}" + (f": try `{self.next_command}`" if self.next_command else "")
+
+    def _cause(self) -> str:
+        return str(self).split("\n", 1)[0]
 
 
 class NothingToResume(Error):
@@ -89,6 +97,11 @@ class StateMismatch(Error):
             )
         super().__init__("\n".join(lines), next_command)
 
+    def _cause(self) -> str:
+        names = [*self.missing, *self.unread, *(name for name, _, _ in self.changed)]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        return super()._cause() + (": " + ", ".join(names[:5]) + more if names else "")
+
 
 class StorageUnavailable(Error):
     """The storage did not do what was asked: an I/O error, no permission, a server that does not answer.
@@ -127,8 +140,9 @@ class _Stop(_Advice, SystemExit):
     def __init__(self, message: str, code: int, next_command: str = ""):
         super().__init__(code)
         self.message, self._next = message, next_command
+        ending.install()
         if threading.current_thread() is not threading.main_thread():
-            _must_end_with(code)
+            ending.must_end_with(code)
 
     def __str__(self) -> str:
         return self.message
@@ -235,61 +249,3 @@ def say(line: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass
-
-
-def error_line(error: Error) -> str:
-    """The last line a person sees: cause and next command."""
-    message = str(error).split("\n", 1)[0]
-    if isinstance(error, StateMismatch):
-        names = [*error.missing, *error.unread, *(name for name, _, _ in error.changed)]
-        if names:
-            message += ": " + ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return f"error: {message}" + (f": try `{error.next_command}`" if error.next_command else "")
-
-
-_status: int | None = None  # the process must not end with 0: an Error or a stop ended a thread
-_owner = os.getpid()
-
-
-def _must_end_with(code: int) -> None:
-    global _status
-    _status = _status or code
-
-
-def _write_error_line(error: Error) -> None:
-    try:
-        sys.stderr.write(error_line(error) + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass
-
-
-def _install() -> None:
-    previous, previous_thread = sys.excepthook, threading.excepthook
-
-    def hook(kind, value, trace):
-        previous(kind, value, trace)
-        if isinstance(value, Error):
-            _write_error_line(value)
-            raise SystemExit(value.exit_code)
-
-    def thread_hook(args):
-        previous_thread(args)
-        if isinstance(args.exc_value, Error):
-            _write_error_line(args.exc_value)
-            _must_end_with(args.exc_value.exit_code)
-
-    def at_exit():
-        # The status of the interpreter cannot be changed here any more, and the main thread may be about to
-        # end with 0 although a thread was stopped.
-        if _status and os.getpid() == _owner:
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(OSError, ValueError, AttributeError):
-                    stream.flush()
-            os._exit(_status)
-
-    sys.excepthook, threading.excepthook = hook, thread_hook
-    atexit.register(at_exit)
-
-
-_install()

@@ -9,11 +9,10 @@ child owns nothing.
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 
-from unbroken import _native, options
+from unbroken import _native, ending, options
 from unbroken._native import call
 from unbroken._state.containers import root_adapter
 from unbroken._state.attached import OURS, owners_of
@@ -75,6 +74,7 @@ def _book(path, settings) -> _Book:
         while len(_books) >= _KEPT_OPEN:
             release(next(iter(_books)))
         book = _Book(path, settings)
+        ending.install()
     _books[path] = book
     return book
 
@@ -179,4 +179,4 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-atexit.register(release)
+ending.at_exit(release)

@@ -7,11 +7,10 @@ there the state is whole.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 
-from unbroken import _native, audit, functional, options, signals
+from unbroken import _native, audit, ending, functional, options, signals
 from unbroken._native import call
 from unbroken._state.attached import Attached, Loader
 from unbroken._state.permits.ways import Ways
@@ -92,6 +91,7 @@ class Run:
         self._is_restored = self._in_body = self._is_broken = self._is_closed = self._is_inert = False
         self._micro = 0  # calls of step(accumulate=N) since the last boundary
         RUNS.add(self)
+        ending.install()
         self._stop.watch()
 
     # -- what a user looks at
@@ -523,4 +523,4 @@ def _at_exit() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-atexit.register(_at_exit)
+ending.at_exit(_at_exit)

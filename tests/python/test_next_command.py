@@ -106,4 +106,4 @@ def test_errors_that_a_user_can_reach_name_the_directory(run_dir, tmp_path):
         error = caught.value
         assert error.next_command and word in error.next_command, (error, error.next_command)
         assert "DIR" not in error.next_command.split(), (error, error.next_command)
-        assert errors.error_line(error).endswith(f"try `{error.next_command}`")
+        assert error.last_line().endswith(f"try `{error.next_command}`")

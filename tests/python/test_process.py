@@ -69,6 +69,42 @@ raise unbroken.Misconfigured("x")
     assert finish(child(code))[:2] == (78, "mine Misconfigured\n")
 
 
+def test_an_import_alone_changes_nothing_of_the_process():
+    code = """
+import atexit, signal, threading
+registered, register = [], atexit.register
+atexit.register = lambda function, *more: (registered.append(getattr(function, "__module__", "")), register(function, *more))
+def hooks():
+    return sys.excepthook, threading.excepthook, [signal.getsignal(number) for number in signal.valid_signals()]
+before = hooks()
+import unbroken
+assert hooks() == before
+assert not [name for name in registered if (name or "").startswith("unbroken")], registered
+"""
+    assert finish(child(code)) == (0, "", "")
+
+
+def test_the_first_run_or_save_sets_the_hooks_and_the_end_waits_for_what_is_open(tmp_path):
+    code = f"""
+import atexit, sys, threading, unbroken
+atexit.register(lambda: print("theirs"))
+before = sys.excepthook, threading.excepthook
+{{0}}
+assert sys.excepthook is not before[0] and threading.excepthook is not before[1]
+hooks = sys.excepthook, threading.excepthook
+unbroken.save({{{{"a": 1}}}}, {str(tmp_path / "other")!r})
+assert hooks == (sys.excepthook, threading.excepthook)
+raise ValueError("x")
+"""
+    for first in (f'run = unbroken.Run({str(tmp_path / "run")!r}); run.restore(); run.step(); run.save(wait=False)',
+                  f'unbroken.async_save({{"a": 1}}, {str(tmp_path / "saves")!r})'):  # fmt: skip
+        status, out, err = finish(child(code.format(first)))
+        assert (status, out) == (1, "theirs\n") and "ValueError: x" in err, err
+    import unbroken
+
+    assert unbroken.load(tmp_path / "run").step == 1 and unbroken.load(tmp_path / "saves").step == 0
+
+
 def test_other_exceptions_keep_their_status():
     code, _, err = finish(child("import unbroken\n1/0"))
     assert code == 1 and "error:" not in err

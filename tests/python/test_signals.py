@@ -8,7 +8,7 @@ import pytest
 
 import unbroken
 from helpers import FULL, child, finish, life
-from unbroken import Interrupted, Misconfigured, signals
+from unbroken import Interrupted, Misconfigured, ending, signals
 
 TERM = signal.SIGTERM
 
@@ -220,9 +220,7 @@ def test_a_run_of_another_thread_is_told_where_one_of_the_main_thread_is_open(tm
     assert seen == [75]
     signals._put_back()
     assert signal.getsignal(TERM) is before
-    from unbroken import errors
-
-    errors._status = None  # this process goes on although a thread of it was stopped
+    ending._status = None  # this process goes on although a thread of it was stopped
 
 
 # -- what it comes to
