@@ -174,7 +174,7 @@ class Filled:
     """The objects of `into=`, filled in place and strictly."""
 
     def __init__(self, into: dict, ways: Ways):
-        self._into, self._attached = into, Attached(ways, follows=False)
+        self._into, self._attached = into, Attached(_native.core.digests, ways, follows=False)
         for name, value in into.items():
             self._attached.add(name, value)
         self._attached.check_owners()

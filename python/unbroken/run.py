@@ -73,7 +73,7 @@ class Run:
         self._is_new = not os.path.lexists(path)
         with naming(path):
             self._session = call(_native.core.Session, path, settings)
-        self._attached = Attached(ways)
+        self._attached = Attached(self._session.digests, ways)
         self._metrics = Metrics()
         self._noted: dict = {}  # the metrics of the last completed step
         self._late = None  # (step, metrics) that were not handed over yet: some are still on a device

@@ -7,7 +7,6 @@ import ctypes
 import json
 import sys
 
-from unbroken import _native
 from unbroken._state import tensors
 from unbroken._native import call
 from unbroken._state.adapters import placed, rich_leaves
@@ -28,9 +27,9 @@ OURS = ("rng", "run", "state")
 
 
 class Attached:
-    """The registry. Threads: the trainer's."""
+    """The registry. `digests` makes those of tensors, as the core does. Threads: the trainer's."""
 
-    def __init__(self, ways: Ways | None = None, follows: bool = True):
+    def __init__(self, digests, ways: Ways | None = None, follows: bool = True):
         self.ways = ways or Ways()
         self._follows = follows  # checkpoints are of this run: what they say was carried out, was
         self.parent: str | None = None  # "1200.a3 of run <uuid>", where the run began from a checkpoint of another one
@@ -39,7 +38,8 @@ class Attached:
         self.epoch = 0
         self.epochs: dict[str, int] = {}  # by the name of a loader
         self.generators = GlobalGenerators()
-        self.exactness = Exactness()
+        self.exactness = Exactness(digests)
+        self._digests = digests
         self._is_checked = False  # the globs of the ways out name something
         self._objects: dict[str, object] = {}
         self._adapters: dict[str, object] = {}
@@ -232,7 +232,7 @@ class Attached:
         adapters = {name: a for name, a in self._adapters.items() if names is None or name in names}
         if names is None:
             adapters["state"] = self._state_adapter
-        digests = call(_native.core.digests, capture.tensors)
+        digests = call(self._digests, capture.tensors)
         changed = differences(saved, capture, digests, adapters, plan.ignores)
         if changed:
             raise StateMismatch(

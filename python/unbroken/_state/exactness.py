@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 
-from unbroken import _native
 from unbroken._native import call
 from unbroken._state import tensors
 from unbroken._state.adapters import placed
@@ -25,15 +24,16 @@ _PARTS = {
 
 
 class Exactness:
-    """The records of one life. Threads: the trainer's."""
+    """The records of one life. `digests` makes those of tensors, as the core does. Threads: the trainer's."""
 
-    def __init__(self):
+    def __init__(self, digests):
+        self._digests = digests
         self._before: dict = {}  # (attach name, buffer) -> digest at the last save
         self._said: set = set()
 
     def take(self, objects: dict):
         """The node of all attached objects, or None; says once which buffers changed since the last save."""
-        records = _records(objects)
+        records = self._records(objects)
         changed = []
         for name, record in records.items():
             for buffer, digest in record.get("buffers", {}).items():
@@ -54,7 +54,7 @@ class Exactness:
         if not isinstance(saved, dict):
             saved = {}
         objects = {name: value for name, value in objects.items() if names is None or name in names}
-        here, lines = _records(objects), []
+        here, lines = self._records(objects), []
         for name in objects:
             before, now = saved.get(name, {}), here.get(name, {})
             path = segment_of_node(name)
@@ -72,49 +72,46 @@ class Exactness:
             self._before.update({(name, one): digest for one, digest in found.items()})
         return lines
 
+    def _records(self, objects: dict) -> dict:
+        if "torch" not in sys.modules:
+            return {}
+        import torch
 
-def _records(objects: dict) -> dict:
-    if "torch" not in sys.modules:
-        return {}
-    import torch
+        found = {name: self._record(value) for name, value in objects.items() if isinstance(value, torch.nn.Module)}
+        return {name: record for name, record in found.items() if record}
 
-    found = {name: _record(value) for name, value in objects.items() if isinstance(value, torch.nn.Module)}
-    return {name: record for name, record in found.items() if record}
+    def _record(self, module) -> dict:
+        from unbroken._state.torch.modules import is_lazy, submodules
 
+        frozen, evaluating, buffers = [], [], {}
+        for prefix, part in submodules(module):
+            if not part.training:
+                evaluating.append(prefix.removesuffix("."))  # the module itself is ""
+            frozen += [prefix + n for n, p in part._parameters.items() if p is not None and not p.requires_grad]
+            for name in part._non_persistent_buffers_set:
+                value = part._buffers.get(name)
+                if value is not None and not is_lazy(value):
+                    buffers[prefix + name] = value
+        record: dict = {}
+        if frozen:
+            record["frozen"] = frozen
+        if evaluating:
+            record["evaluating"] = evaluating
+        if buffers:
+            record["buffers"] = self._digests_of(buffers)
+        return record
 
-def _record(module) -> dict:
-    from unbroken._state.torch.modules import is_lazy, submodules
-
-    frozen, evaluating, buffers = [], [], {}
-    for prefix, part in submodules(module):
-        if not part.training:
-            evaluating.append(prefix.removesuffix("."))  # the module itself is ""
-        frozen += [prefix + n for n, p in part._parameters.items() if p is not None and not p.requires_grad]
-        for name in part._non_persistent_buffers_set:
-            value = part._buffers.get(name)
-            if value is not None and not is_lazy(value):
-                buffers[prefix + name] = value
-    record: dict = {}
-    if frozen:
-        record["frozen"] = frozen
-    if evaluating:
-        record["evaluating"] = evaluating
-    if buffers:
-        record["buffers"] = _digests(buffers)
-    return record
-
-
-def _digests(buffers: dict) -> dict:
-    """[dtype and shape, digest] of each that can be read."""
-    views = {}
-    for name, value in sorted(buffers.items()):
-        try:
-            views[name] = tensors.view(value, name)
-        except Misconfigured:
-            continue
-    entries = [(name, v.dtype, v.shape, v.strides, v.pointer, v.nbytes) for name, v in views.items()]
-    digests = call(_native.core.digests, entries)
-    return {name: [view.text, digest] for (name, view), digest in zip(views.items(), digests, strict=True)}
+    def _digests_of(self, buffers: dict) -> dict:
+        """[dtype and shape, digest] of each that can be read."""
+        views = {}
+        for name, value in sorted(buffers.items()):
+            try:
+                views[name] = tensors.view(value, name)
+            except Misconfigured:
+                continue
+        entries = [(name, v.dtype, v.shape, v.strides, v.pointer, v.nbytes) for name, v in views.items()]
+        digests = call(self._digests, entries)
+        return {name: [view.text, digest] for (name, view), digest in zip(views.items(), digests, strict=True)}
 
 
 # -- health

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import unbroken
+from unbroken import _native
 
 
 class Net(nn.Module):
@@ -42,6 +43,16 @@ DIFFERENCES = {
     reshape: "model.table: registered with persistent=False, and not what it was in the checkpoint",
     all_evaluate: "model, model.body, model.head and 2 more: evaluates (eval())",
 }
+
+
+@pytest.fixture(autouse=True)
+def no_threads_of_their_own(monkeypatch):
+    """Digests are made by the threads that the run has: in the stall of a save none are started."""
+
+    def refuse(tensors):
+        raise AssertionError("digests outside the run's session")
+
+    monkeypatch.setattr(_native.core, "digests", refuse)
 
 
 def life(path, steps, change=None, each=None, late=False):
