@@ -2,7 +2,8 @@
 
 The page is made of known-failures.toml beside it and of marks on the tests: `@pytest.mark.failure("owner/repository#7")`
 in Python, and in C++ a line `// failure: owner/repository#7` above a TEST, with commas between several. A mark names any
-one report of a failure. `./dev lint` compares the page with both; `python3 tools/known_failures.py` makes it anew.
+one report of a failure; the test it stands above runs what a user runs, never the fake core. `./dev lint` compares the page
+with both; `python3 tools/known_failures.py` makes it anew.
 """
 
 import ast
@@ -11,6 +12,8 @@ import re
 import sys
 import tomllib
 import typing
+
+from tree import ROOT, is_text, tracked
 
 DATA = "docs/operations/known-failures.toml"
 PAGE = "docs/operations/known-failures.md"
@@ -54,15 +57,34 @@ def cpp_marks(path, text):
             reports = []
 
 
+def on_the_fake(tree):
+    """The functions of a file that use the fixture `fake`, by name, or through a fixture of this file."""
+    uses = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            named = [ast.literal_eval(argument) for mark in node.decorator_list if isinstance(mark, ast.Call)
+                     and ast.unparse(mark.func) == "pytest.mark.usefixtures" for argument in mark.args]
+            uses[node.name] = {argument.arg for argument in node.args.args} | set(named)
+    fakes, found = {"fake"}, {"fake"}
+    while found:
+        found = {name for name, used in uses.items() if used & fakes} - fakes
+        fakes |= found
+    return fakes
+
+
 def python_marks(path, text):
     """Marks of one Python file, and those that say nothing."""
     if "mark.failure" not in text:
         return
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    fakes = on_the_fake(tree)
+    for node in ast.walk(tree):
         for mark in getattr(node, "decorator_list", []):
             if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.failure":
                 if not mark.args or not node.name.startswith("test_"):
                     yield Wrong(path, mark.lineno, "a mark names reports, and stands above a test")
+                if node.name in fakes:
+                    yield Wrong(path, mark.lineno, f"{node.name} runs on the fake core, where nothing of others can be shown")
                 yield from (Mark(ast.literal_eval(report), node.name, path, mark.lineno) for report in mark.args)
 
 
@@ -128,12 +150,11 @@ def known_failures(root, sources, finding):
 
 
 def main():
-    import lint
-    sources = [(path, (lint.ROOT / path).read_text()) for path in lint.tracked(lint.ROOT) if lint.is_text(path)]
-    page, wrong = made((lint.ROOT / DATA).read_text(), sources)
+    sources = [(path, (ROOT / path).read_text()) for path in tracked(ROOT) if is_text(path)]
+    page, wrong = made((ROOT / DATA).read_text(), sources)
     for path, line, what in wrong:
         print(f"{path}:{line}: {what}", file=sys.stderr)
-    (lint.ROOT / PAGE).write_text(page)
+    (ROOT / PAGE).write_text(page)
     print(f"wrote {PAGE}: {page.count('**Tests:**')} failures have tests, {page.count('**No test:**')} have a reason for none")
     return 1 if wrong else 0
 

@@ -18,26 +18,13 @@ from lint_imports import circles
 from lint_python import python_rules
 from lint_symbols import symbols
 from rules.names import one_home
+from tree import ROOT, Finding, is_text, tracked
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLANG_FORMAT = "clang-format-19"
 FILE_LINES_MAX = 600
 FOLDER_LINES_MAX = 2500
 BINDING_LINES_MAX = 1000
-TEXT = (".h", ".cc", ".py", ".md", ".cmake", ".in", ".txt", ".toml", ".pml", ".sh", ".yml", ".yaml", ".pyi")
 CODE = (".h", ".cc", ".py")
-# Bytes kept for their own sake: golden and malformed files, vectors.
-DATA = ("tests/golden/", "tests/hostile/", "tests/vectors/")
-
-
-class Finding(typing.NamedTuple):
-    path: str
-    line: int
-    rule: str
-    what: str
-
-    def __str__(self):
-        return f"{self.path}:{self.line}: {self.rule}: {self.what}"
 
 
 class Source:
@@ -76,18 +63,6 @@ def blank(text):
     hidden = TOKENS.sub(hide, kept).split("\n")
     return "\n".join(line if line.startswith("#include") else hidden[index]
                      for index, line in enumerate(text.split("\n")))
-
-
-def tracked(root):
-    """Paths of the tree that are ours: what git tracks or would track."""
-    done = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others",
-                           "--exclude-standard"], cwd=root, stdout=subprocess.PIPE, check=True)
-    return sorted(path for path in set(done.stdout.decode().split("\0"))
-                  if path and (root / path).is_file() and not (root / path).is_symlink())
-
-
-def is_text(path):
-    return not path.startswith(DATA) and (path.endswith(TEXT) or path in ("dev", ".ci/run", ".clang-format"))
 
 
 def cpp_files(root):

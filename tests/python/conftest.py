@@ -1,5 +1,9 @@
-"""Which core the tests run on: the native one; a fake one in memory where a test needs faults on demand (`fake`)."""
+"""Which core the tests run on: the native one; a fake one in memory where a test needs faults on demand (`fake`).
 
+Without a native core nothing runs, but with UNBROKEN_TESTS=fake, which puts the fake one under every test.
+"""
+
+import os
 import random
 import signal
 import sys
@@ -10,11 +14,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-import fake_core
+import fake_core  # noqa: E402
 
-HAS_CORE = any((Path(__file__).resolve().parents[2] / "python" / "unbroken").glob("_core*.so"))
-if not HAS_CORE:
+if os.environ.get("UNBROKEN_TESTS") == "fake":
     sys.modules["unbroken._core"] = fake_core
+elif not any((Path(__file__).resolve().parents[2] / "python" / "unbroken").glob("_core*.so")):
+    raise pytest.UsageError("no native core in python/unbroken: run ./dev build, or set UNBROKEN_TESTS=fake for the fake one")
 from unbroken import _native, opened  # noqa: E402
 
 

@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import known_failures as tool  # noqa: E402
-from lint import Finding  # noqa: E402
+from tree import Finding  # noqa: E402
 
 LIST = """
 [[kind]]
@@ -62,6 +62,9 @@ def test_each_failure_has_its_tests_or_a_reason(found):
         (LIST, [CPP, ("t/a_test.cc", "// failure: a/b#1\n\nTEST(A, B) {}\n")], "a/b#1 stands above no TEST"),
         (LIST, [CPP, ("t/test_a.py", f"{AT}failure()\ndef test_a(): pass\n")], "a mark names reports"),
         (LIST, [CPP, ("t/test_a.py", f"{AT}failure('a/b#1')\ndef helper(): pass\n")], "stands above a test"),
+        (LIST, [CPP, ("t/test_a.py", f"{AT}failure('a/b#1')\ndef test_a(x, fake): pass\n")], "runs on the fake core"),
+        (LIST, [CPP, ("t/test_a.py", f"{AT}failure('a/b#1')\n{AT}usefixtures('fake')\ndef test_a(): pass\n")], "on the fake core"),
+        (LIST, [CPP, ("t/test_a.py", f"def disk(fake): pass\n{AT}failure('a/b#1')\ndef test_a(disk): pass\n")], "on the fake core"),
     ],
 )
 def test_what_does_not_fit_is_found(found, text, sources, what):

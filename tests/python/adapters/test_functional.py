@@ -151,7 +151,6 @@ def test_the_end_of_the_process_waits_and_a_child_owns_nothing(run_dir):
     assert unbroken.load(run_dir)["w"] == bytes(1 << 20)
 
 
-@pytest.mark.failure("NVIDIA-NeMo/Automodel#3254")
 def test_a_save_that_fails_raises_and_leaves_its_step_to_the_next(run_dir, fake):
     fake.Session.fail_saves = [("no_space", "StorageFull", "the disk is full", "")]
     with pytest.raises(unbroken.StorageFull) as caught:

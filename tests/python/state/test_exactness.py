@@ -101,7 +101,6 @@ def test_a_buffer_that_changes_between_saves_is_named_once(run_dir, capsys):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "complex64", "float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
-@pytest.mark.failure("Rikorose/DeepFilterNet#30")
 def test_a_parameter_that_is_not_finite_is_noted_with_the_save(run_dir, fake, capsys, dtype, value):
     value = float("nan") if dtype == "float8_e4m3fn" else float(value)  # it has no infinity
     net = nn.ParameterList([nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2, 5).to(getattr(torch, dtype)))])
