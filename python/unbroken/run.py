@@ -12,7 +12,7 @@ import os
 
 from unbroken import _native, audit, ending, functional, options, signals
 from unbroken._native import call
-from unbroken._state.attached import Attached, Loader
+from unbroken._state.attached import Attached, Restoring
 from unbroken._state.permits.ways import Ways
 from unbroken.audit import Unattached
 from unbroken.errors import Bug, Interrupted, Misconfigured, naming, say
@@ -81,7 +81,7 @@ class Run:
         self._raises = on_save_error == "raise"
         self._watch = OptimizerWatch()
         self._stop = StopSignal()
-        self._loader: Loader | None = None  # gives late attaches their part, until the first completed step
+        self._restoring: Restoring | None = None  # gives late attaches their part, until the first completed step
         self._feeds: list[Feed] = []
         self._saver = Saver(self._session, self._attached, self._raises)
         self._step = 0
@@ -157,7 +157,7 @@ class Run:
         for name, value in named.items():
             self._attached.add(name, value)
             try:
-                if self._loader is not None:
+                if self._restoring is not None:
                     with naming(self.path):
                         self._give_part(name, value)
             except BaseException as error:
@@ -167,9 +167,9 @@ class Run:
             self._watch.add(value)
 
     def _give_part(self, name, value):
-        if name not in self._loader.saved.roots and any(feed.loader is value for feed in self._feeds):
+        if name not in self._restoring.saved.roots and any(feed.loader is value for feed in self._feeds):
             return  # a phase that begins now
-        for note in self._loader.late(name):
+        for note in self._restoring.late(name):
             say(note)
 
     def restore(self) -> int:
@@ -185,7 +185,7 @@ class Run:
             return self._step
         self._attached.check_owners()
         self._obey_stop()
-        loader = Loader(self._attached)
+        restoring = Restoring(self._attached)
         frame = audit.callers_frame(is_own=True)
         if self._attached.objects:  # else everything is attached later
             for line in audit.lines(audit.audit(self._attached, None, frame)):
@@ -194,22 +194,22 @@ class Run:
             with naming(self.path):
                 if self._origin is not None:
                     self._origin.compare(self._attached, self.path, [feed.loader for feed in self._feeds])
-                report = call(self._session.restore, loader)
+                report = call(self._session.restore, restoring)
                 for line in start_lines(report, self.attempt, self.path):
                     say(line)
-                notes = self._begin_fresh(loader) if report["fresh"] else loader.finish()
+                notes = self._begin_fresh(restoring) if report["fresh"] else restoring.finish()
                 if self._origin is not None and not report["fresh"]:
                     notes.append(f"init_from={self._origin.text} was carried out before: going on from {report['name']}")
                 if self._attached.parent is not None:
                     self._session.describe("parent", self._attached.parent)
         except BaseException:
-            self._is_undefined = loader.has_begun
+            self._is_undefined = restoring.has_begun
             raise
         for note in notes:
             say(note)
         self._step = report["step"]
         if not report["fresh"]:
-            self._loader, self._has_label = loader, True
+            self._restoring, self._has_label = restoring, True
             for feed in self._feeds:
                 feed.epoch = self._attached.epochs.get(self._attached.name_of(feed.loader), feed.epoch)
         self._is_restored = True
@@ -217,11 +217,11 @@ class Run:
         self._obey_stop()
         return self._step
 
-    def _begin_fresh(self, loader) -> list[str]:
+    def _begin_fresh(self, restoring) -> list[str]:
         self._attached.begin_fresh()
         if self._origin is None:
             return []
-        loader.has_begun = True
+        restoring.has_begun = True
         return [self._origin.carry_out(self._attached)]
 
     # -- the loop
@@ -339,11 +339,11 @@ class Run:
         self._obey_stop()
 
     def _check_all_taken(self):
-        if self._loader is None:
+        if self._restoring is None:
             return
         with naming(self.path):
-            notes = self._loader.end()
-        self._loader = None
+            notes = self._restoring.end()
+        self._restoring = None
         for note in notes:
             say(note)
 

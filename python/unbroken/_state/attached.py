@@ -262,7 +262,7 @@ def unread_names(saved: Saved, roots) -> list[str]:
     ]
 
 
-class Loader:
+class Restoring:
     """What Session.restore calls back: compares before anything is written, then says where the bytes go.
 
     After a successful restore `finish` completes the live objects. Bytes that belong to attach names nobody has
