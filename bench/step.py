@@ -34,7 +34,7 @@ def measure(folder, steps):
             run.step()
         whole.append((time.perf_counter() - begun) / (steps // ROUNDS))
         run.drain()
-        is_due, step = run._session.is_due, run._step
+        is_due, step = run._inside.is_due, run._inside.step
         begun = time.perf_counter()
         for _ in range(steps // ROUNDS):
             is_due(step)

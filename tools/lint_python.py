@@ -1,4 +1,5 @@
-"""Rules for Python: the package never unpickles, never evaluates, and imports frameworks only where they are used."""
+"""Rules for Python: the package never unpickles, never evaluates, imports frameworks only where they are used, and adapters
+keep to the face of a Run."""
 
 import ast
 import re
@@ -11,6 +12,7 @@ LOADERS = {("torch", "load"), ("torch", "save"), ("np", "load"), ("numpy", "load
 MAY_CALL = {"python/unbroken/_adapters/dcp.py": {("torch", "save")}}  # in memory, for a planner that wants it so
 FRAMEWORKS = {"torch", "jax", "lightning", "transformers", "accelerate"}
 ADAPTERS = "python/unbroken/_adapters/"  # each of them needs its framework
+INSIDE_RUN = re.compile(r"\brun\._(?!inside\b|_)\w+")
 
 
 def python_rules(files, finding):
@@ -29,6 +31,10 @@ def python_rules(files, finding):
             yield finding(file.path, 1, "header", "a docstring says what this is")
         if file.path.startswith("python/unbroken/"):
             yield from package_rules(file, tree, finding)
+        if file.path.startswith((ADAPTERS, "bench/")):
+            for number, line in enumerate(file.lines, 1):
+                if INSIDE_RUN.search(line):
+                    yield finding(file.path, number, "face", f"{INSIDE_RUN.search(line).group()}: take it from run._inside")
         if file.path.startswith("tests/") or file.path.startswith("examples/"):
             for number, line in enumerate(file.lines, 1):
                 if re.search(r"\btime\.sleep\(", line) and file.path.startswith("tests/python/"):

@@ -17,6 +17,7 @@ from unbroken._state.permits.ways import Ways
 from unbroken.audit import Unattached
 from unbroken.errors import Bug, Interrupted, Misconfigured, naming, say
 from unbroken.feeds import Feed
+from unbroken.inside import Inside
 from unbroken.metrics import Metrics, is_late, read
 from unbroken.opened import RUNS
 from unbroken.origin import Origin
@@ -488,6 +489,15 @@ class Run:
             self._close(is_quiet=True)
 
     # -- small things
+
+    @property
+    def _inside(self) -> Inside:
+        """For our adapters and measurements."""
+        return Inside(
+            step=self._step, is_restored=self._is_restored, has_label=self._has_label,
+            has_completed=self._has_completed, is_stopping=self._stop.is_pending, generators=self._attached.generators,
+            saved=None if self._restoring is None else self._restoring.saved, is_due=self._session.is_due,
+        )  # fmt: skip
 
     def _check_usable(self, what) -> None:
         if self._is_inert:

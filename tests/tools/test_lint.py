@@ -97,6 +97,13 @@ def test_rules_and_protocols_are_handed_no_seam(tree):
     assert "no-io" not in rules(tree("src/world/a.cc", source("void fold(Store& store);")))
 
 
+@pytest.mark.parametrize("folder", ["bench", "python/unbroken/_adapters"])
+def test_adapters_and_measurements_keep_to_the_face_of_a_run(tree, folder):
+    assert "face" in rules(tree(f"{folder}/a.py", '"""A."""\nstep = self.run._step\n'))
+    assert "face" not in rules(tree(f"{folder}/a.py", '"""A."""\nstep = self.run._inside.step\nself.run.__exit__()\n'))
+    assert "face" not in rules(tree("tests/a.py", '"""A."""\nstep = self.run._step\n'))
+
+
 def test_includes_name_their_module(tree):
     assert "include" in rules(tree("src/journal/a.cc", source('#include "../world/fs.h"')))
     assert "include" in rules(tree("tests/sim/a.cc", '#include "./b.h"\n'))

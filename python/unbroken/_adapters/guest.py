@@ -25,20 +25,20 @@ class Guest:
 
     def restore(self) -> int:
         """Run.restore(), once; the number of completed steps."""
-        was_restored = self.run._is_restored
+        was_restored = self.run._inside.is_restored
         step = self.run.restore()
-        if not was_restored and self.run._has_label:
-            self._generators = self.run._attached.generators.capture()
+        if not was_restored and self.run._inside.has_label:
+            self._generators = self.run._inside.generators.capture()
         return step
 
     def rewind(self) -> None:
         """The global generators as they were when the checkpoint was taken."""
         if self._generators is not None:
-            self.run._attached.generators.restore(self._generators)
+            self.run._inside.generators.restore(self._generators)
 
     def save_last(self) -> None:
         """The loop is over: its last step is durable. Errors: those of the save."""
-        if self.run._has_completed:
+        if self.run._inside.has_completed:
             self.run.save()
 
     def abandon(self, error: BaseException) -> None:

@@ -68,7 +68,7 @@ class Callback(TrainerCallback):
         return folder
 
     def _names_of_model(self):
-        saved = self.run._loader.saved
+        saved = self.run._inside.saved
         return [name.removeprefix("model.") for name in (*saved.specs, *saved.aliases) if name.startswith("model.")]
 
     def _limit(self) -> int | None:
@@ -115,7 +115,7 @@ class Callback(TrainerCallback):
             self._rewinds = False
 
     def on_step_end(self, args, state, control, **more):
-        if self.run._stop.is_pending:  # evaluation may take too long
+        if self.run._inside.is_stopping:  # evaluation may take too long
             self._complete(state)
         if self._has_finished(state.global_step):
             control.should_training_stop = True
@@ -131,7 +131,7 @@ class Callback(TrainerCallback):
         self.run.close()
 
     def _complete(self, state):
-        if state.global_step <= self.run._step:
+        if state.global_step <= self.run._inside.step:
             return
         last = state.log_history[-1] if state.log_history else {}
         is_new = last.get("step") == state.global_step
