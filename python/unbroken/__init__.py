@@ -10,6 +10,7 @@ Neither torch nor NumPy is imported here; what they need is found where they are
 
 from unbroken._native import core
 from unbroken.errors import (
+    Bug,
     CorruptCheckpoint,
     Error,
     Interrupted,
@@ -28,6 +29,7 @@ from unbroken.saving import Saving
 __version__ = core.version()["version"]
 
 __all__ = [
+    "Bug",
     "Checkpoint",
     "CorruptCheckpoint",
     "Error",

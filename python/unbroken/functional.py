@@ -147,7 +147,7 @@ class _Book:
             call(self._session.tap, step, [], capture.tensors, capture.scalars(), [])
         tree = canonical({"dict": capture.tree})
         saving = Saving()
-        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [], is_finite, []))
+        saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [], is_finite, []))
         self._in_flight.append(saving)
         return saving
 

@@ -49,7 +49,7 @@ class Saver:
         try:
             self._take(saving, step, metrics, None, tags)
         except BaseException as error:
-            saving.fail(error)
+            saving._fail(error)
             raise
         if wait:
             saving.wait("durable")
@@ -70,14 +70,14 @@ class Saver:
             if waits:
                 saving.wait("durable")
         except BaseException as error:
-            saving.fail(error)
+            saving._fail(error)
             is_background = isinstance(error, Error | MemoryError) and not isinstance(error, Misconfigured)
             is_awaited = kind == "last" or (waits and not isinstance(error, Bug))
             if is_awaited or not is_background or (self._raises and kind != "emergency"):
                 raise
         finally:
             for other, _ in deferred[1:]:
-                other.follow(saving)
+                other._follow(saving)
 
     def _take(self, saving, step, metrics, capture, tags) -> None:
         self._session.begin_save()
@@ -92,7 +92,7 @@ class Saver:
         except Exception as error:  # from here on the core counts and tells failures itself
             self._session.save_failed(step, str(error) or type(error).__name__)
             raise
-        saving.begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, is_finite, tags))
+        saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, is_finite, tags))
 
     def _note_health(self) -> bool:
         is_finite = self._attached.is_finite()
@@ -123,4 +123,4 @@ class Saver:
         """The body that asked for saves will not complete."""
         deferred, self._deferred, self._tags = self._deferred, [], []
         for saving, _ in deferred:
-            saving.fail(Misconfigured("the body that asked for this save did not complete"))
+            saving._fail(Misconfigured("the body that asked for this save did not complete"))

@@ -19,7 +19,7 @@ class _StageFuture(Future):
         self._saving = saving
 
     def result(self, timeout=None):
-        if timeout is None and self._saving.is_deferred and self._saving.thread is threading.current_thread():
+        if timeout is None and self._saving._is_deferred and self._saving._thread is threading.current_thread():
             raise Misconfigured(
                 "this save is taken at the boundary that ends the body of the loop: do not wait for it before"
             )
@@ -37,7 +37,7 @@ class Saving:
     """
 
     def __init__(self, is_deferred: bool = False):
-        self.is_deferred, self.thread = is_deferred, threading.current_thread()
+        self._is_deferred, self._thread = is_deferred, threading.current_thread()
         self.step: int | None = None  # its label, once it was taken
         self.name: str | None = None
         self.staged, self.durable, self.verified = (_StageFuture(self) for _ in _STAGES)
@@ -54,9 +54,9 @@ class Saving:
         """`.durable`, by the name that torch.distributed.checkpoint has for it."""
         return self.durable
 
-    def begin(self, core_saving) -> None:
+    def _begin(self, core_saving) -> None:
         """The save was taken: `core_saving` is the core's handle."""
-        self._core, self.name, self.step, self.is_deferred = (
+        self._core, self.name, self.step, self._is_deferred = (
             core_saving,
             core_saving.name,
             core_saving.step,
@@ -64,13 +64,13 @@ class Saving:
         )
         core_saving.on_change(self._update)
 
-    def fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Nothing more will come."""
         with self._lock:
             for future in (self.staged, self.durable, self.verified):
                 if not future.done():
                     future.set_exception(error)
-        self.is_deferred = False
+        self._is_deferred = False
 
     def _update(self) -> None:
         error = self._core.error()
@@ -80,14 +80,14 @@ class Saving:
                 if not future.done() and getattr(self._core, stage)():
                     future.set_result(self.name)
         if error is not None:
-            self.fail(from_core(*error))
+            self._fail(from_core(*error))
 
-    def follow(self, leader: Saving) -> None:
+    def _follow(self, leader: Saving) -> None:
         """This is the same save as `leader`, which was taken or has failed."""
         if leader._core is not None:
-            self.begin(leader._core)
+            self._begin(leader._core)
         else:
-            self.fail(leader.durable.exception())
+            self._fail(leader.durable.exception())
 
     @property
     def is_durable(self) -> bool:

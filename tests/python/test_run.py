@@ -11,7 +11,7 @@ import torch
 
 import unbroken
 from helpers import FULL, child, finish, life, stops_at
-from unbroken import Misconfigured, NothingToResume, StateMismatch, _native, errors, metrics, options, saver
+from unbroken import Misconfigured, NothingToResume, StateMismatch, _native, metrics, options, saver
 
 native = pytest.mark.skipif(_native.core.__name__ == "fake_core", reason="needs the native core")
 
@@ -469,12 +469,12 @@ def test_a_failed_check_of_ours_never_ends_training(run_dir, fake, capsys, where
 
     assert life(run_dir, 6, body, every=1) == list(range(6))
     assert capsys.readouterr().err.count("invariant does not hold") == 2
-    with pytest.raises(errors.Bug):
+    with pytest.raises(unbroken.Bug):
         life(run_dir, 9, lambda run, step: setattr(run._session, "bug", where), every=1, on_save_error="raise")
 
 
 def test_a_failed_check_in_the_last_save_is_an_error(run_dir, fake):
-    with pytest.raises(errors.Bug) as caught:  # code below the loop means that it is finished
+    with pytest.raises(unbroken.Bug) as caught:  # code below the loop means that it is finished
         life(run_dir, 6, lambda run, step: setattr(run._session, "bug", "save" if step == 5 else None))
     assert caught.value.exit_code == 80
 
