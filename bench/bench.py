@@ -1,7 +1,6 @@
 """Saving and loading measured beside PyTorch, at equal durability, in one run.
 
     ./dev bench save|load [--json] [--quick]
-    ./dev bench ettr|step ...    (ettr.py, step.py)
 
 Both sides write the same tensors to the same file system and are durable when the clock stops: file and directory
 synced. They take turns (A B B A), so that a noisy machine disturbs both alike. A ratio is what counts; the seconds are
@@ -20,12 +19,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from cases import BESIDE, CASES, LATER
+
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 # name -> (tensors, elements of float32 in each)
 SHAPES = {"large": (25, MIB), "small": (5000, 5120)}
-BESIDE = ("ettr", "step")  # in files of their own
-LATER = ("stall", "small", "scale", "interference")
 
 
 def sync(path):
@@ -117,7 +116,7 @@ def main(argv):
     if argv[:1] and argv[0] in BESIDE:
         return importlib.import_module(argv[0]).main(argv[1:])
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["save", "load", *BESIDE, *LATER])
+    parser.add_argument("what", choices=[*CASES, *LATER], metavar="CASE", help=", ".join(map(" ".join, CASES.items())))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="3 rounds instead of 11")
     arguments = parser.parse_args(argv)
