@@ -13,7 +13,7 @@ import sys
 import tomllib
 import typing
 
-from tree import ROOT, is_text, tracked
+from reference.tree import ROOT, is_text, tracked
 
 DATA = "docs/operations/known-failures.toml"
 PAGE = "docs/operations/known-failures.md"

@@ -17,8 +17,8 @@ from known_failures import known_failures
 from lint_imports import circles
 from lint_python import python_rules
 from lint_symbols import symbols
+from reference.tree import ROOT, Finding, is_text, tracked
 from rules.names import one_home
-from tree import ROOT, Finding, is_text, tracked
 
 CLANG_FORMAT = "clang-format-19"
 FILE_LINES_MAX = 600

@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import known_failures as tool  # noqa: E402
-from tree import Finding  # noqa: E402
+from reference.tree import Finding  # noqa: E402
 
 LIST = """
 [[kind]]

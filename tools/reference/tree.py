@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 import typing
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEXT = (".h", ".cc", ".py", ".md", ".cmake", ".in", ".txt", ".toml", ".pml", ".sh", ".yml", ".yaml", ".pyi")
 # Bytes kept for their own sake: golden and malformed files, vectors.
 DATA = ("tests/golden/", "tests/hostile/", "tests/vectors/")
