@@ -18,6 +18,12 @@ constexpr double kHysteresis = 0.1;
 constexpr double kGridReach = 0.1;  // of the interval
 constexpr double kNews = 1.5;       // an interval that changed so much is told
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// The longest while nobody said how often the job dies.
+constexpr double kQuiet_s = 3600, kQuietStalls = 50;
+
+std::string count_of(double count, std::string_view one, std::string_view many) {
+  return fmt::format("{:.0f} {}", count, count == 1 ? one : many);
+}
 
 Result<> check(const CadenceOptions& o) {
   const auto refuse = [](std::string why) { return Error(Code::bad_argument, std::move(why)); };
@@ -39,7 +45,8 @@ Result<> check(const CadenceOptions& o) {
 
 Result<Cadence> Cadence::create(const CadenceOptions& options, std::span<const PastLife> history) {
   UNBROKEN_DO(check(options));
-  FailurePrior prior;
+  FailurePrior prior = FailurePrior::assumed(options.nodes);
+  if (options.mtti_s && *options.mtti_s < kInfinity) prior.weight = FailurePrior{}.weight;
   if (options.mtti_s) prior.per_1000_node_days = failures_per_1000_node_days(options.nodes, *options.mtti_s);
   Cadence out(options, prior);
   for (const PastLife& life : history) {
@@ -59,7 +66,8 @@ Result<Cadence> Cadence::create(const CadenceOptions& options, std::span<const P
   return out;
 }
 
-void Cadence::remember(std::span<const SaveCost> costs, std::span<const double> recoveries_s) {
+void Cadence::remember(std::span<const SaveCost> costs, std::span<const double> recoveries_s, double step_s) {
+  slow_s_ = step_s;
   for (const SaveCost& cost : costs) {
     stall_s_.add(std::max(cost.stall_s, 0.0));
     persist_s_.add(std::max(cost.persist_s, 0.0));
@@ -77,15 +85,19 @@ void Cadence::start(std::uint64_t step, double began_s, double now_s) {
 
 double Cadence::due_s() const {
   // A promise is kept at the boundary before it would break.
-  return last_s_ + plan_.interval_s - (plan_.bound_by == BoundBy::rpo ? step_s_ : 0);
+  return last_s_ + std::min(plan_.interval_s, promised_s_ - std::max(step_s_, slow_s_));
 }
 
 void Cadence::on_step(std::uint64_t step, double now_s) {
   if (step <= seen_step_) return;
   const double one = (now_s - seen_s_) / static_cast<double>(step - seen_step_);
   step_s_ = step_s_ > 0 ? step_s_ + 0.1 * (one - step_s_) : one;
+  if (one_s_ > 0) slow_s_ = std::min(one_s_, one);
+  one_s_ = one;
   seen_step_ = step;
   seen_s_ = now_s;
+  const bool is_promise_broken = slow_s_ > promised_s_;
+  if (is_promise_broken && plan_.broken_promise.empty()) replan(now_s);
 }
 
 bool Cadence::should_save(std::uint64_t step, double now_s, std::uint32_t persisting) {
@@ -93,9 +105,9 @@ bool Cadence::should_save(std::uint64_t step, double now_s, std::uint32_t persis
   const std::uint64_t past_grid = options_.keep_every > 0 ? step % options_.keep_every : 0;
   if (options_.keep_every > 0 && past_grid == 0) return true;
   if (now_s < due_s() || persisting >= options_.in_flight) return false;
-  if (options_.keep_every == 0 || plan_.bound_by == BoundBy::rpo) return true;
-  const double wait_s = static_cast<double>(options_.keep_every - past_grid) * step_s_;
-  return now_s + wait_s > due_s() + kGridReach * plan_.interval_s;
+  if (options_.keep_every == 0) return true;
+  const double grid_s = now_s + static_cast<double>(options_.keep_every - past_grid) * step_s_;
+  return grid_s > due_s() + kGridReach * plan_.interval_s || grid_s > last_s_ + promised_s_;
 }
 
 void Cadence::on_save(double now_s) {
@@ -132,6 +144,7 @@ CadencePlan Cadence::measured() const {
   out.failures = rate_.failures();
   out.node_days = rate_.node_days();
   out.prior_per_1000_node_days = rate_.prior().per_1000_node_days;
+  out.prior_node_days = rate_.prior_node_days();
   out.floor_s =
       floor_interval_s({.stall_s = out.stall_s, .persist_s = out.persist_s, .in_flight = options_.in_flight});
   out.exact_s = kInfinity;  // nothing to weigh until a save was measured
@@ -144,33 +157,58 @@ double Cadence::given_interval_s() const {
   return options_.given_s > 0 ? options_.given_s : static_cast<double>(options_.given_steps) * step_s_;
 }
 
-void Cadence::choose(CadencePlan& plan) const {
+/// Holds the optimum where too little is known to follow it.
+void Cadence::limit(CadencePlan& plan, Choice& choice) const {
+  const bool is_free = std::isfinite(options_.rpo_s) || std::isfinite(options_.every_max_s);
+  if (!has_given_prior()) choice.quiet_s = std::max(kQuiet_s, kQuietStalls * plan.stall_s);
+  if (!has_given_prior() && !is_free && std::isfinite(choice.exact_s) && choice.exact_s > choice.quiet_s) {
+    choice.exact_s = kInfinity;
+    plan.note = fmt::format("at most {} as long as mtti= is not given", format_duration(choice.quiet_s));
+  }
+  if (shortened_ == 1) return;
+  // Lives that got nowhere.
+  const double usual_s = std::isfinite(choice.exact_s) ? choice.exact_s : choice.quiet_s;
+  const double short_s = std::min(usual_s * shortened_, shortest_life_s_ / 2);
+  (std::isfinite(choice.exact_s) ? choice.exact_s : choice.quiet_s) = short_s;
+  plan.note = fmt::format("cut from {} to {} because {} in a row ended before the second save",
+                          format_duration(usual_s), format_duration(short_s),
+                          count_of(-std::log2(shortened_), "life", "lives"));
+}
+
+void Cadence::choose(CadencePlan& plan) {
+  promised_s_ = kNever_s;
   if (options_.given_s > 0 || options_.given_steps > 0) {
     plan.interval_s = given_interval_s();
     plan.bound_by = BoundBy::given;
     return;
   }
-  Choice choice{.exact_s = plan.exact_s * shortened_,
+  Choice choice{.exact_s = plan.exact_s,
                 .floor_s = plan.floor_s,
                 .stall_s = plan.stall_s,
                 .persist_s = std::max(plan.persist_s, persist_s_.max()),
+                .step_s = slow_s_,
                 .rpo_s = options_.rpo_s,
                 .min_s = options_.every_min_s,
                 .max_s = options_.every_max_s};
-  choice.quiet_s = std::min(choice.quiet_s, shortest_life_s_ / 2);
-  // A prior that nobody gave and no failure confirmed is no reason to go without a save for hours.
-  const bool is_quiet = plan.failures == 0 && !options_.mtti_s;
-  if (is_quiet && choice.exact_s > choice.quiet_s) choice.exact_s = kInfinity;
-  if (std::isfinite(choice.exact_s)) choice.exact_s = std::min(choice.exact_s, shortest_life_s_ / 2);
+  limit(plan, choice);
+  promised_s_ = choice.rpo_s - choice.stall_s - choice.persist_s;
   const auto chosen = choose_interval(choice);
   if (!chosen.ok()) {
     plan.broken_promise = chosen.error().what();
+    promised_s_ = kNever_s;
     plan.interval_s = std::max(choice.floor_s, options_.every_min_s);
     plan.bound_by = BoundBy::floor;
   } else {
     plan.interval_s = chosen.value().interval_s;
     plan.bound_by = chosen.value().bound_by;
   }
+}
+
+/// Leaves the interval as it is, less than a tenth away.
+void Cadence::keep_near(CadencePlan& next) const {
+  next.interval_s = plan_.interval_s;
+  const double gap = std::abs(next.interval_s - next.exact_s);
+  if (next.note.empty() && gap > 0.005 * next.exact_s) next.note = "left as it was, less than a tenth away";
 }
 
 void Cadence::replan(double now_s) {
@@ -180,8 +218,7 @@ void Cadence::replan(double now_s) {
   choose(next);
   // A floor or a promise is followed at once; only an optimum may lag.
   const bool is_near = std::abs(next.interval_s - plan_.interval_s) <= kHysteresis * plan_.interval_s;
-  if (is_near && next.bound_by == BoundBy::optimum && plan_.bound_by == BoundBy::optimum)
-    next.interval_s = plan_.interval_s;
+  if (is_near && next.bound_by == BoundBy::optimum && plan_.bound_by == BoundBy::optimum) keep_near(next);
   const double work_s = std::max(next.interval_s, 1e-9);
   next.efficiency = efficiency(work_s, {.stall_s = next.stall_s,
                                         .mtti_s = next.mtti_s,

@@ -15,6 +15,7 @@
 // Pure: time is passed in, in seconds of one monotonic clock. One rank decides; the others are told the step
 // that next_save_step() names.
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,8 +29,9 @@ namespace unbroken {
 
 struct CadenceOptions {
   double nodes = 1;
-  /// The user's own expectation for the whole job (`mtti=`), weight 2 failures; otherwise 3.8 failures per
-  /// 1,000 node-days.
+  /// The user's own expectation for the whole job (`mtti=`), weight 2 failures. Otherwise 3.8 failures per
+  /// 1,000 node-days that count as 6 hours of watching, and no interval above max(1 h, 50 stalls) unless
+  /// `every_max` or `rpo` say otherwise.
   std::optional<double> mtti_s = {};
   double rpo_s = std::numeric_limits<double>::infinity();        ///< `rpo=`: never lose more
   double every_min_s = 0;                                        ///< `every_min=`
@@ -69,7 +71,10 @@ struct CadencePlan {
   double failures = 0;   ///< that lost work, in all lives
   double node_days = 0;  ///< in all lives
   double prior_per_1000_node_days = 0;
-  std::uint32_t saves = 0;  ///< measured
+  double prior_node_days = 0;  ///< the prior counts as so much watching; 0: not known
+  std::uint32_t saves = 0;     ///< measured
+  /// What was done to the optimum, for people: it was halved, capped, or is near enough; may be empty.
+  std::string note;
   /// Why `rpo` cannot be kept; empty while it can.
   std::string broken_promise;
 };
@@ -80,8 +85,9 @@ class Cadence {
   /// number).
   static Result<Cadence> create(const CadenceOptions& options, std::span<const PastLife> history = {});
 
-  /// Before start(): what saves and ways back of earlier lives took, oldest first.
-  void remember(std::span<const SaveCost> costs, std::span<const double> recoveries_s);
+  /// Before start(): what saves and ways back of earlier lives took, oldest first, and for a promise how long
+  /// a step took.
+  void remember(std::span<const SaveCost> costs, std::span<const double> recoveries_s, double step_s = 0);
   /// The life began at `began_s`, and its first step begins at `now_s` with `step` completed ones.
   void start(std::uint64_t step, double began_s, double now_s);
   /// A completed step; learns how long one takes.
@@ -110,10 +116,14 @@ class Cadence {
   bool take_news();
 
  private:
+  static constexpr double kNever_s = std::numeric_limits<double>::infinity();
   Cadence(const CadenceOptions& options, const FailurePrior& prior) : options_(options), rate_(prior) {}
   void replan(double now_s);
   CadencePlan measured() const;
-  void choose(CadencePlan& plan) const;
+  void choose(CadencePlan& plan);
+  void limit(CadencePlan& plan, Choice& choice) const;
+  bool has_given_prior() const { return options_.mtti_s && *options_.mtti_s < kNever_s; }
+  void keep_near(CadencePlan& next) const;
   double given_interval_s() const;
   double mtti_s() const;
   double due_s() const;
@@ -128,7 +138,11 @@ class Cadence {
   double last_s_ = 0;         ///< when the stretch of work since the last save began
   double seen_s_ = 0;         ///< the last boundary
   std::uint64_t seen_step_ = 0;
-  double step_s_ = 0;     ///< smoothed; 0 before the second boundary
+  double step_s_ = 0;  ///< smoothed; 0 before the second boundary
+  double one_s_ = 0;   ///< the last step
+  double slow_s_ = 0;  ///< the shorter one of the last two: one that is slow alone breaks no promise
+  /// Work that a promise allows between two saves; infinite without one.
+  double promised_s_ = kNever_s;
   double shortened_ = 1;  ///< factor for lives that ended before their second save
   double shortest_life_s_ = std::numeric_limits<double>::infinity();
   std::uint32_t saves_ = 0;  ///< of this life

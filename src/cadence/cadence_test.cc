@@ -144,6 +144,72 @@ TEST(Cadence, RefusesAPromiseThatTheStorageCannotKeep) {
   EXPECT_EQ(cadence.plan().interval_s, 88);
 }
 
+TEST(Cadence, KeepsAPromiseWhateverAStepTakes) {
+  Cadence cadence = measured({.mtti_s = 14400, .rpo_s = 120}, {.stall_s = 2, .persist_s = 10});
+  double now_s = 0;
+  std::uint64_t step = 0;
+  const auto pass = [&](double seconds) { return cadence.should_save(++step, now_s += seconds); };
+  for (int i = 0; i < 9; ++i) EXPECT_FALSE(pass(10)) << i;
+  EXPECT_TRUE(pass(10)) << "the next step ends after 110 s, and 108 s are left";
+  cadence.on_save(now_s += 2);
+  EXPECT_FALSE(pass(50));
+  EXPECT_TRUE(pass(50)) << "a step takes five times as long now";
+  cadence.on_save(now_s += 2);
+  EXPECT_TRUE(cadence.plan().broken_promise.empty());
+  pass(500);
+  EXPECT_TRUE(cadence.plan().broken_promise.empty()) << "one slow step is nothing that lasts";
+  EXPECT_TRUE(pass(500));
+  EXPECT_NE(cadence.plan().broken_promise.find("whole steps"), std::string::npos)
+      << cadence.plan().broken_promise;
+  EXPECT_TRUE(cadence.take_news());
+  EXPECT_TRUE(pass(500)) << "it does what it can";
+  // The optimum, too, waits for the end of a step.
+  Cadence close = measured({.mtti_s = 14400, .rpo_s = 255}, {.stall_s = 2, .persist_s = 1});
+  for (int i = 1; i <= 3; ++i)
+    EXPECT_EQ(close.should_save(static_cast<std::uint64_t>(i), 60.0 * i), false) << i;
+  EXPECT_TRUE(close.should_save(4, 239)) << "due after 240 s, but then only at 299";
+}
+
+TEST(Cadence, RefusesAPromiseShorterThanARememberedStep) {
+  const SaveCost costs[] = {{2, 10}, {2, 10}};
+  Cadence cadence = make({.rpo_s = 60});
+  cadence.remember(costs, {}, 40);
+  EXPECT_TRUE(cadence.plan().broken_promise.empty());
+  cadence.remember(costs, {}, 50);
+  EXPECT_NE(cadence.plan().broken_promise.find("50.0s between saves"), std::string::npos)
+      << cadence.plan().broken_promise;
+}
+
+TEST(Cadence, SaysWhatWasDoneToTheOptimum) {
+  const auto text = [](const Cadence& cadence) {
+    return explain_text(cadence.plan(), cadence.mtti_ci95_s());
+  };
+  const auto has = [&](const Cadence& cadence, const char* part) {
+    return text(cadence).find(part) != std::string::npos;
+  };
+  const PastLife early[] = {{.seconds = 100, .saves = 1}};
+  Cadence cut = make({.mtti_s = 14400}, early);
+  cut.on_cost({2, 10}, 0);
+  EXPECT_TRUE(has(cut, "cut from")) << text(cut);
+  EXPECT_TRUE(has(cut, "1 life in a row ended before the second save")) << text(cut);
+  Cadence near = measured({.mtti_s = 14400}, {.stall_s = 2, .persist_s = 10});
+  EXPECT_FALSE(has(near, "left as it was")) << text(near);
+  near.on_cost({.stall_s = 2.5, .persist_s = 10}, 0);
+  EXPECT_TRUE(has(near, "left as it was")) << text(near);
+  const PastLife rare[] = {{.seconds = 1e7, .saves = 9}};
+  Cadence capped = make({}, rare);
+  capped.on_cost({30, 10}, 0);
+  EXPECT_TRUE(has(capped, "at most 1h 0m")) << text(capped);
+  for (const CadenceOptions& options :
+       {CadenceOptions{.every_min_s = 7200}, CadenceOptions{.every_max_s = 60}, CadenceOptions{.rpo_s = 60},
+        CadenceOptions{.given_s = 60}, CadenceOptions{.mtti_s = HUGE_VAL}}) {
+    EXPECT_TRUE(has(make(options), "before a save was measured") ||
+                has(make(options), "no save was measured"))
+        << text(make(options));
+    EXPECT_FALSE(has(make(options), "inf")) << text(make(options));
+  }
+}
+
 TEST(Cadence, ShortensAtOnceAfterALifeWithoutASecondSave) {
   const PastLife early[] = {{.seconds = 100, .saves = 1}, {.seconds = 80, .saves = 1}};
   Cadence cadence = make({.mtti_s = 14400}, early);

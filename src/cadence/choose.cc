@@ -35,6 +35,16 @@ std::optional<BoundBy> bound_from(std::string_view name) noexcept {
   return std::nullopt;
 }
 
+namespace {
+
+/// Work between two saves when they follow each other as closely as they can.
+double shortest_work_s(const Choice& in) {
+  if (!(in.step_s > 0)) return in.floor_s;
+  return in.step_s * std::max(std::ceil(in.floor_s / in.step_s * (1 - 1e-9)), 1.0);
+}
+
+}  // namespace
+
 Result<Chosen> choose_interval(const Choice& in) {
   Chosen out{in.exact_s, BoundBy::optimum};
   if (!std::isfinite(in.exact_s)) out = {in.quiet_s, BoundBy::no_failures};
@@ -42,15 +52,18 @@ Result<Chosen> choose_interval(const Choice& in) {
   if (out.interval_s > in.max_s) out = {in.max_s, BoundBy::every_max};
   if (out.interval_s < in.floor_s) out = {in.floor_s, BoundBy::floor};
 
-  const double cap = in.rpo_s - in.stall_s - in.persist_s;
-  if (!std::isfinite(cap)) return out;
-  if (cap <= 0 || cap < in.floor_s * (1 - 1e-9))
+  const double left = in.rpo_s - in.stall_s - in.persist_s;
+  if (!std::isfinite(left)) return out;
+  const double shortest = shortest_work_s(in);
+  if (left <= 0 || left < shortest * (1 - 1e-9))
     return Error(
         Code::bad_argument,
-        fmt::format("rpo: {} cannot be kept: with a stall of {}, {} until a save is durable and an interval "
-                    "of at least {} (the floor) up to {} can be lost",
+        fmt::format("rpo: {} cannot be kept: with a stall of {}, {} until a save is durable and {} between "
+                    "saves at least ({}) up to {} can be lost",
                     format_duration(in.rpo_s), format_duration(in.stall_s), format_duration(in.persist_s),
-                    format_duration(in.floor_s), format_duration(in.floor_s + in.stall_s + in.persist_s)));
+                    format_duration(shortest), shortest > in.floor_s ? "whole steps" : "the floor",
+                    format_duration(shortest + in.stall_s + in.persist_s)));
+  const double cap = std::max({left - in.step_s, in.floor_s, std::min(in.step_s, left)});
   if (out.interval_s > cap) out = {cap, BoundBy::rpo};
   // Without failures a promise is the only reason to save at all, however rarely it asks for it.
   if (out.bound_by == BoundBy::no_failures) out = {cap, BoundBy::rpo};

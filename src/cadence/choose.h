@@ -22,6 +22,7 @@ struct Choice {
   double floor_s = 0;  ///< the storage cannot follow a shorter one
   double stall_s = 0;
   double persist_s = 0;
+  double step_s = 0;  ///< a save falls on the end of a step: up to one step after the interval
   double rpo_s = std::numeric_limits<double>::infinity();  ///< never lose more than this
   double min_s = 0;
   double max_s = std::numeric_limits<double>::infinity();
@@ -34,7 +35,8 @@ struct Chosen {
   BoundBy bound_by = BoundBy::optimum;
 };
 
-/// max(exact, floor), at most what the promise leaves: rpo - stall - persist.
+/// max(exact, floor), at most what the promise leaves: rpo - stall - persist - step; nothing shorter than a
+/// step is ever done.
 /// Errors: bad_argument (the promise cannot be kept), with both figures in the text.
 Result<Chosen> choose_interval(const Choice& in);
 

@@ -11,31 +11,39 @@ namespace unbroken {
 namespace {
 
 std::string why(const CadencePlan& plan) {
-  const std::string optimum =
-      fmt::format("M (1 + W0(-exp(-(1 + d/M)))) = {} with d = {} a save and M = {}",
-                  format_duration(plan.exact_s), format_duration(plan.stall_s), format_duration(plan.mtti_s));
+  std::string optimum = "unknown before a save was measured";
+  if (plan.saves > 0 && !std::isfinite(plan.exact_s)) optimum = "never, as no failures are expected";
+  if (std::isfinite(plan.exact_s))
+    optimum = fmt::format("M (1 + W0(-exp(-(1 + d/M)))) = {} with d = {} a save and M = {}",
+                          format_duration(plan.exact_s), format_duration(plan.stall_s),
+                          format_duration(plan.mtti_s));
   switch (plan.bound_by) {
     case BoundBy::optimum:
       return optimum;
     case BoundBy::floor:
-      return fmt::format("the floor: a save takes {} to become durable, longer than the optimum {} leaves",
-                         format_duration(plan.persist_s), format_duration(plan.exact_s));
+      return fmt::format("the floor: a save takes {} to become durable; the optimum is {}",
+                         format_duration(plan.persist_s), optimum);
     case BoundBy::rpo:
       return fmt::format("rpo: what it leaves after a stall of {} and {} until durable; the optimum is {}",
-                         format_duration(plan.stall_s), format_duration(plan.persist_s),
-                         format_duration(plan.exact_s));
+                         format_duration(plan.stall_s), format_duration(plan.persist_s), optimum);
     case BoundBy::given:
       return fmt::format("given; the optimum is {}", optimum);
     case BoundBy::no_failures:
-      return plan.saves == 0 ? std::string("no save was measured yet")
-                             : fmt::format("no failure yet, so at least this often; a save costs {}",
-                                           format_duration(plan.stall_s));
+      if (plan.saves == 0) return "no save was measured yet";
+      return fmt::format("{}, so at least this often; the optimum is {}; a save costs {}",
+                         plan.failures > 0 ? "too little is known of failures" : "no failure yet", optimum,
+                         format_duration(plan.stall_s));
     case BoundBy::every_min:
       return fmt::format("every_min; the optimum is {}", optimum);
     case BoundBy::every_max:
       return fmt::format("every_max; the optimum is {}", optimum);
   }
   return optimum;
+}
+
+std::string range_text(const Cadence::Range& range) {
+  if (!std::isfinite(range.high_s)) return fmt::format("above {}", format_duration(range.low_s));
+  return fmt::format("between {} and {}", format_duration(range.low_s), format_duration(range.high_s));
 }
 
 }  // namespace
@@ -45,11 +53,14 @@ std::string explain_text(const CadencePlan& plan, const Cadence::Range& mtti_ci9
   if (std::isfinite(plan.mtti_s))
     belief = fmt::format(
         "M {} from {:.0f} failure{} that lost work in {:.3g} node-days and a prior of {:.3g} per 1,000 "
-        "node-days, 95 % between {} and {}",
+        "node-days{}, 95 % {}",
         format_duration(plan.mtti_s), plan.failures, plan.failures == 1 ? "" : "s", plan.node_days,
-        plan.prior_per_1000_node_days, format_duration(mtti_ci95.low_s), format_duration(mtti_ci95.high_s));
-  std::string text = fmt::format("every {}: {}; {}; efficiency {:.2f} %", format_duration(plan.interval_s),
-                                 why(plan), belief, 100 * plan.efficiency);
+        plan.prior_per_1000_node_days,
+        plan.prior_node_days > 0 ? fmt::format(" that counts as {:.3g} node-days", plan.prior_node_days) : "",
+        range_text(mtti_ci95));
+  std::string text =
+      fmt::format("every {}: {}{}{}; {}; efficiency {:.2f} %", format_duration(plan.interval_s), why(plan),
+                  plan.note.empty() ? "" : ", ", plan.note, belief, 100 * plan.efficiency);
   if (!plan.broken_promise.empty()) text += "; " + plan.broken_promise;
   return text;
 }

@@ -16,6 +16,8 @@ constexpr double kFreshWeight = 1;
 /// In place of no time at all.
 constexpr double kTiny = 1e-12;
 
+constexpr double kAssumedDays = 0.25;
+
 double survival_log(double shape, double node_days, double more) {
   return -shape * std::log1p(more / node_days);
 }
@@ -26,6 +28,12 @@ double failure_log(double shape, double node_days, double more) {
 }
 
 }  // namespace
+
+FailurePrior FailurePrior::assumed(double nodes) {
+  FailurePrior out;
+  out.weight = std::min(out.weight, out.per_1000_node_days / 1000 * nodes * kAssumedDays);
+  return out;
+}
 
 FailureRate::FailureRate(const FailurePrior& prior) : prior_(prior) {
   const double rate = per_node_day_expected();
@@ -125,6 +133,8 @@ double FailureRate::quantile_per_node_day(double share) const {
   };
   double low = 0;
   double high = per_node_day();
+  // So little is known that a part of the belief this great lies at no failures at all.
+  if (below(high * 1e-9) >= share) return 0;
   while (below(high) < share && high < 1e30) high *= 2;
   for (int i = 0; i < 60 && high - low > 1e-9 * high; ++i) {
     const double middle = (low + high) / 2;

@@ -14,6 +14,9 @@ namespace unbroken {
 struct FailurePrior {
   double per_1000_node_days = 3.8;  ///< 0: none are expected, until one happens
   double weight = 2;                ///< in failures; > 0
+  /// One that nobody gave says little of what else kills this job: so much time of `nodes` nodes, at most
+  /// two failures.
+  static FailurePrior assumed(double nodes);
 };
 
 /// Units: node-days of the whole run.   Threads: the caller's.
@@ -34,6 +37,7 @@ class FailureRate {
   double failures() const { return failures_; }
   double node_days() const { return node_days_ + pending_; }
   const FailurePrior& prior() const { return prior_; }
+  double prior_node_days() const { return prior_.weight / per_node_day_expected(); }
 
  private:
   /// The rate has been one since a point in the past: failures and node-days from there on, prior included.

@@ -53,6 +53,8 @@ Json plan_json(const CadencePlan& plan, const Cadence::Range& ci95) {
           {"failures", json_number(plan.failures)},
           {"node_days", json_number(plan.node_days)},
           {"prior", json_number(plan.prior_per_1000_node_days)},
+          {"prior_node_days", json_number(plan.prior_node_days)},
+          {"note", plan.note},
           {"saves", plan.saves},
           {"broken_promise", plan.broken_promise}};
 }
@@ -77,6 +79,9 @@ Result<> read_plan(const Json& value, Account& out) {
   plan.node_days = number("node_days");
   plan.prior_per_1000_node_days = number("prior");
   plan.saves = f.u32("saves");
+  // An account of an older version has neither.
+  if (f.has("prior_node_days")) plan.prior_node_days = number("prior_node_days");
+  if (f.has("note")) plan.note = f.text("note");
   plan.broken_promise = f.text("broken_promise");
   return f.end();
 }

@@ -35,7 +35,7 @@ Result<Pace> Pace::begin(const PaceOptions& options, const Seams& seams, const O
   wanted.given_steps = options.schedule.steps();
   const Past past = read_past(seams, opened.history, by);
   UNBROKEN_TRY(Cadence cadence, Cadence::create(wanted, past.lives));
-  if (past.last) cadence.remember(past.last->costs, past.last->recoveries_s);
+  if (past.last) cadence.remember(past.last->costs, past.last->recoveries_s, past.last->step_s);
   // Whoever promises anew is told no; a run that goes on with an old promise is not stopped for it.
   const bool is_new_promise = past.last && past.last->rpo_s != wanted.rpo_s;
   if (is_new_promise && past.last->costs.size() > 1 && !cadence.plan().broken_promise.empty())
