@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 
 from unbroken import _native
 from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.saved import Saved
 from unbroken._state.permits.ways import Ways
-from unbroken.errors import Misconfigured, NothingToResume, naming
+from unbroken.errors import Error, Misconfigured, NothingToResume, naming
 from unbroken.loading import Filled, read_into
 from unbroken.options import checked_at, checked_path
 
@@ -48,6 +49,7 @@ class Origin:
         Errors: StateMismatch, NothingToResume, CorruptCheckpoint, StorageUnavailable, Misconfigured.
         """
         if _holds_checkpoint(path):
+            self._check_parent(path)
             return
         objects = attached.objects
         ways: Ways = attached.ways
@@ -59,6 +61,25 @@ class Origin:
         with naming(self._path):
             reader = call(_native.core.Reader, self._path, self._at)
             self._filled.compare(Saved(reader.saved, json.loads(reader.saved.tree)))
+
+    def _check_parent(self, path: str) -> None:
+        """A run that did not begin from this one is not silently gone on with. What is gone cannot be asked any more."""
+        saved = call(_native.core.Reader, path, "newest").saved
+        parent = Saved(saved, json.loads(saved.tree)).run.get("parent")
+        if parent is None:
+            raise Misconfigured(
+                f"init_from={self.text}: {path} holds a run that began by itself, at {saved.name}: leave init_from= out, or "
+                "begin in another directory",
+                f"unbroken ls {shlex.quote(path)}",
+            )
+        try:
+            run = call(_native.core.Reader, self._path, "newest").saved.run
+        except Error:
+            return
+        if f" of run {run} in " not in parent:
+            raise Misconfigured(
+                f"init_from={self.text}: {path} holds a run that began from {parent}", f"unbroken ls {shlex.quote(path)}"
+            )
 
     def carry_out(self, attached: Attached) -> str:
         """Fills the objects; what is to be said. Errors: those of reading, with the live objects undefined."""

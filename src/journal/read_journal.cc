@@ -14,8 +14,8 @@ namespace {
 
 Error lost_records(std::uint64_t beyond, std::uint64_t head, std::string_view evidence) {
   return Error(Code::journal_unreadable,
-               fmt::format("the journal lost records: {} names slot {}, but only {} slots are there",
-                           evidence, beyond, head));
+               fmt::format("the journal lost records: slot {} is missing, and {} names slot {}", head,
+                           evidence, beyond));
 }
 
 }  // namespace

@@ -56,6 +56,11 @@ Result<> check_steps(const std::string& value) {
   return refused("not a number of steps");
 }
 
+Result<> check_restarts(const std::string& value) {
+  if (parse_u64(trim_zeros(value)).ok()) return Done{};
+  return refused("not a number of restarts");
+}
+
 Result<> check_flag(const std::string& value) {
   if (value == "0" || value == "1") return Done{};
   return refused("it may be 1 or 0, or not set");
@@ -93,7 +98,9 @@ struct Variable {
   Result<> (*check)(const std::string& value);
 };
 
-constexpr std::array<Variable, 9> kVariables{{
+constexpr std::array<Variable, 11> kVariables{{
+    {"SLURM_RESTART_COUNT", "1", check_restarts},
+    {"TORCHELASTIC_RESTART_COUNT", "1", check_restarts},
     {"UNBROKEN_STEPS", "100", check_steps},
     {"UNBROKEN_DIR", "runs/first", check_directory},
     {"UNBROKEN_RESUMED", "1", check_flag},

@@ -3,12 +3,13 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 
 import program
 import pytest
-from program import unbroken, unbroken_json
+from program import train, unbroken, unbroken_json
 
 
 def doctor(directory):
@@ -83,6 +84,17 @@ def test_a_repaired_record_and_the_object_run(copied):
     status, found = doctor(copied)
     assert status == 65
     assert {error["object"] for error in errors(found)} == {"journal/00000000000000000001", "RUN"}
+
+
+def test_what_doctor_says_of_a_damaged_run_object_mends_it(copied):
+    flip(copied / "RUN", 5)
+    (said,) = errors(doctor(copied)[1])
+    train(copied, 14, 4)
+    assert doctor(copied)[0] == 65  # a start goes past it, and takes nothing away
+    assert shlex.split(said["next_command"]) == ["rm", str(copied / "RUN")]
+    (copied / "RUN").unlink()
+    train(copied, 16, 4)
+    assert doctor(copied)[0] == unbroken("verify", copied)[0] == 0
 
 
 def test_the_object_run_is_judged_as_verify_does(copied):

@@ -8,6 +8,8 @@ import pytest
 from program import MLP, ROOT, SAVING, TRAIN, python, unbroken
 
 BAD = {
+    "SLURM_RESTART_COUNT": ["abc", "-1"],
+    "TORCHELASTIC_RESTART_COUNT": ["1.5"],
     "UNBROKEN_STEPS": ["many", "-1", "1.5", "99999999999999999999"],
     "UNBROKEN_DIR": ["{tmp}/file"],
     "UNBROKEN_RESUMED": ["yes"],

@@ -126,9 +126,16 @@ class Doctor {
                  judge_run(store_.get(kRunKey, kRunBytesMax, look_.by()), history().genesis()->run,
                            history().newest_attempt() != nullptr));
     if (run.is_damage()) {
-      const bool is_lost = run.kind == RunVerdict::Kind::foreign;
-      find_damage(object, run.what + (is_lost ? "" : ": the journal says the same, so nothing is lost"),
-                  "unbroken verify " + word_);
+      using Kind = RunVerdict::Kind;
+      const std::string again =
+          ": the journal says the same, so nothing is lost, and the next start makes it again";
+      if (run.kind == Kind::foreign)
+        find_damage(object, run.what, "unbroken verify " + word_);
+      else if (run.kind == Kind::missing)
+        find_damage(object, run.what + again, "unbroken ls " + word_);
+      else
+        find_damage(object, run.what + again + " once it is gone",
+                    "rm " + shell_word(look_.runtime->path() + "/RUN"));
     } else if (!run.what.empty()) {
       find(Severity::note, object, run.what);
     }

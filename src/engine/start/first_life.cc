@@ -19,7 +19,8 @@ namespace {
 std::string sign_of_earlier_life(const Process& process) {
   for (const char* name : {"SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"}) {
     const auto value = process.env(name);
-    if (value && !value->empty() && *value != "0") return fmt::format("{}={}", name, *value);
+    if (value && value->find_first_not_of('0') != std::string::npos)
+      return fmt::format("{}={}", name, *value);
   }
   if (process.env("UNBROKEN_RESUMED") == "1") return "UNBROKEN_RESUMED=1";
   return {};
@@ -90,9 +91,11 @@ Result<> check_run_object(const Seams& seams, const History& history, std::vecto
     return Error(Code::journal_unreadable, fmt::format("{}/RUN {}", path, run.what))
         .next(fmt::format("unbroken doctor {}", shell_word(path)));
   if (run.kind == Kind::damaged || run.kind == Kind::repaired)
-    notes.push_back(fmt::format(
-        "warning: {}/RUN is damaged; the journal says which run this is: run `unbroken verify {}`", path,
-        shell_word(path)));
+    notes.push_back(
+        fmt::format("warning: {}/RUN is damaged; the journal says which run this is: run `rm {}`, and the "
+                    "next start makes it "
+                    "again",
+                    path, shell_word(path + "/RUN")));
   if (run.kind == Kind::missing)
     notes.push_back(fmt::format(
         "warning: {}/RUN was lost and is made again, as the journal says which run this is: run `unbroken "

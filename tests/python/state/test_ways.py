@@ -341,3 +341,16 @@ def test_what_may_be_missing_is_never_what_a_damaged_checkpoint_left(run_dir, ho
     if how == "run":
         again = read(script("ab"))  # 2.a2 is put aside: nothing of it is read
         assert again["a"]["w"][0] == 1 and again["b"]["w"][0] == 0
+
+
+def test_a_run_that_did_not_begin_there_is_not_gone_on_with(run_dir, first, tmp_path):
+    life(tmp_path / "second", 1, made(1), every=1)
+    life(run_dir, 2, made(2), every=1, init_from=first)
+    for path, origin, says in [(run_dir, tmp_path / "second", "began from 3.a1 of run"), (first, run_dir, "began by itself")]:
+        parts = made(3)
+        fresh, slots = bits(parts["model"].state_dict()), sorted((path / "journal").iterdir())
+        with pytest.raises(Misconfigured, match=says), unbroken.Run(path, init_from=origin) as run:
+            run.attach(**parts)
+            run.restore()
+        assert bits(parts["model"].state_dict()) == fresh and sorted((path / "journal").iterdir()) == slots
+    life(run_dir, 3, made(3), every=1, init_from=first)
