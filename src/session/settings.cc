@@ -44,20 +44,24 @@ Result<PaceOptions> pace_options(const Process& process, const RunOptions& optio
   return out;
 }
 
-Result<Policy> policy_of(const RunOptions& options) {
-  if (options.keep_last == 0) return Error(Code::bad_argument, "keep_last: at least 1 checkpoint");
-  Policy out{.keep_last = options.keep_last,
-             .verified_min = std::min(2U, options.keep_last),
-             .keep_every = options.keep_every};
-  if (!options.keep_best) return out;
+Result<std::optional<BestRule>> best_rule_of(const RunOptions& options) {
+  if (!options.keep_best) return std::optional<BestRule>{};
   const auto& [metric, mode] = *options.keep_best;
   if (metric.empty() || metric.size() > kBestNameBytesMax)
     return Error(Code::bad_argument,
                  fmt::format("keep_best: the name of a metric has 1 to {} bytes", kBestNameBytesMax));
   if (mode != "min" && mode != "max")
     return Error(Code::bad_argument, fmt::format("keep_best: \"{}\" is neither min nor max", mode));
-  out.best = BestRule{metric, mode == "min"};
-  return out;
+  return std::optional(BestRule{metric, mode == "min"});
+}
+
+Result<Policy> policy_of(const RunOptions& options) {
+  if (options.keep_last == 0) return Error(Code::bad_argument, "keep_last: at least 1 checkpoint");
+  UNBROKEN_TRY(std::optional<BestRule> best, best_rule_of(options));
+  return Policy{.keep_last = options.keep_last,
+                .verified_min = std::min(2U, options.keep_last),
+                .keep_every = options.keep_every,
+                .best = std::move(best)};
 }
 
 /// Whoever names a checkpoint knows of an earlier life.
