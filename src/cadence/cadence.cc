@@ -31,6 +31,7 @@ Result<> check(const CadenceOptions& o) {
   if (o.mtti_s && !(*o.mtti_s > 0)) return refuse(fmt::format("mtti: {} s is not above 0", *o.mtti_s));
   if (!(o.rpo_s > 0)) return refuse(fmt::format("rpo: {} s is not above 0", o.rpo_s));
   if (!(o.every_min_s >= 0)) return refuse(fmt::format("every_min: {} s is negative", o.every_min_s));
+  if (!(o.every_min_s < kInfinity)) return refuse("every_min: nothing would ever be saved");
   if (!(o.every_max_s > 0)) return refuse(fmt::format("every_max: {} s is not above 0", o.every_max_s));
   if (!(o.every_min_s <= o.every_max_s))
     return refuse(fmt::format("every_min {} is above every_max {}", format_duration(o.every_min_s),

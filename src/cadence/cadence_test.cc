@@ -124,6 +124,7 @@ TEST(Cadence, KeepsItsBounds) {
   EXPECT_EQ(measured({.mtti_s = 14400, .every_max_s = 60}, cost).plan().interval_s, 60);
   EXPECT_EQ(measured({.mtti_s = 14400, .rpo_s = 120}, cost).plan().interval_s, 108);
   EXPECT_TRUE(Cadence::create({.every_min_s = 60, .every_max_s = 30}).is(Code::bad_argument));
+  EXPECT_TRUE(Cadence::create({.every_min_s = HUGE_VAL}).is(Code::bad_argument));
   EXPECT_TRUE(Cadence::create({.rpo_s = 60, .every_min_s = 60}).is(Code::bad_argument));
   EXPECT_TRUE(Cadence::create({.mtti_s = -1}).is(Code::bad_argument));
   EXPECT_TRUE(Cadence::create({.mtti_s = std::nan("")}).is(Code::bad_argument));

@@ -29,7 +29,7 @@ std::vector<double> shares_in_use(std::span<const TierTimes> tiers, std::span<co
 }
 
 double first_order_interval_s(const TierTimes& tier, double share, double mtti_s) {
-  return std::sqrt(2 * tier.stall_s * mtti_s / share);
+  return std::sqrt(2 * tier.cost_s() * mtti_s / share);
 }
 
 }  // namespace
@@ -87,25 +87,42 @@ std::vector<Level> levels_of(const TierJob& job) {
   return levels;
 }
 
-/// Mean stall of one save: the safest tier that is due takes it.
-double mean_stall_s(const std::vector<Level>& levels) {
+/// Mean over the saves: the safest tier that is due takes one. `of` is a member of a tier's times.
+template <class Of>
+double mean_of(const std::vector<Level>& levels, Of of) {
   double sum = 0;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     const double due = 1 / static_cast<double>(levels[i].every);
     const double due_higher = i + 1 < levels.size() ? 1 / static_cast<double>(levels[i + 1].every) : 0;
-    sum += levels[i].times.stall_s * (due - due_higher);
+    sum += of(levels[i].times) * (due - due_higher);
   }
   return sum;
+}
+
+double mean_cost_s(const std::vector<Level>& levels) {
+  return mean_of(levels, [](const TierTimes& times) { return times.cost_s(); });
+}
+
+/// How much work a tier loses on average to turns missed: a failure of a cheaper kind ends the write, and the
+/// tier comes again a whole turn later.
+double missed_s(const std::vector<Level>& levels, std::size_t i, double period_s, double mtti_s) {
+  double below = 0;
+  for (std::size_t k = 0; k < i; ++k) below += levels[k].times.share;
+  return period_s * static_cast<double>(levels[i].every) *
+         std::expm1(below * levels[i].times.persist_s / mtti_s);
 }
 
 /// Parts of the waste to first order.
 Waste parts_of(const TierJob& job, const std::vector<Level>& levels) {
   Waste parts;
-  const double period = job.interval_s + mean_stall_s(levels);
-  parts.stall = mean_stall_s(levels) / period;
-  for (const Level& level : levels) {
+  const double period = job.interval_s + mean_cost_s(levels);
+  parts.stall = mean_of(levels, [](const TierTimes& times) { return times.stall_s; }) / period;
+  parts.slowdown = mean_of(levels, [](const TierTimes& times) { return times.slowdown_s; }) / period;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const Level& level = levels[i];
     const double rate = level.times.share / job.mtti_s;
-    parts.lost_work += rate * period * static_cast<double>(level.every) / 2;
+    parts.lost_work +=
+        rate * (period * static_cast<double>(level.every) / 2 + missed_s(levels, i, period, job.mtti_s));
     parts.recovery += rate * level.times.recovery_s;
     parts.persist_lag += rate * level.times.persist_s;
   }
@@ -164,14 +181,17 @@ Outcome until_done(const Outcome& attempt, std::size_t level, const std::vector<
   return out;
 }
 
-/// A block of `level` that ends with a save of tier `last`.
-Outcome block(std::size_t level, std::size_t last, double interval_s, const std::vector<Level>& levels,
-              double mtti_s) {
-  if (level == 0)
-    return until_done(try_for(interval_s + levels[last].times.stall_s, levels, mtti_s), 0, levels, mtti_s);
-  const Outcome inner = block(level - 1, level - 1, interval_s, levels, mtti_s);
-  const Outcome end = block(level - 1, last, interval_s, levels, mtti_s);
-  return until_done(then(repeat(inner, levels[level].blocks - 1), end), level, levels, mtti_s);
+/// A whole block of the safest tier. A block of a level is so many blocks of the level below, of which the
+/// last ends with a save of this level; `whole` holds for each level one that ends with its own.
+Outcome block_of_safest(double interval_s, const std::vector<Level>& levels, double mtti_s) {
+  std::vector<Outcome> whole;
+  for (const Level& last : levels) {
+    Outcome end = until_done(try_for(interval_s + last.times.cost_s(), levels, mtti_s), 0, levels, mtti_s);
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      end = until_done(then(repeat(whole[i], levels[i + 1].blocks - 1), end), i + 1, levels, mtti_s);
+    whole.push_back(std::move(end));
+  }
+  return whole.back();
 }
 
 }  // namespace
@@ -183,20 +203,40 @@ double tier_efficiency_first_order(const TierJob& job) {
 
 double tier_efficiency(const TierJob& job) {
   const std::vector<Level> levels = levels_of(job);
-  if (!std::isfinite(job.mtti_s)) return job.interval_s / (job.interval_s + mean_stall_s(levels));
+  if (!std::isfinite(job.mtti_s)) return job.interval_s / (job.interval_s + mean_cost_s(levels));
   const std::size_t top = levels.size() - 1;
-  const Outcome whole = block(top, top, job.interval_s, levels, job.mtti_s);
+  const Outcome whole = block_of_safest(job.interval_s, levels, job.mtti_s);
   double lag = 0;
-  for (const Level& level : levels) lag += level.times.share * level.times.persist_s / job.mtti_s;
+  const double period = job.interval_s + mean_cost_s(levels);
+  for (std::size_t i = 0; i < levels.size(); ++i)
+    lag += levels[i].times.share * (levels[i].times.persist_s + missed_s(levels, i, period, job.mtti_s)) /
+           job.mtti_s;
   const double work = job.interval_s * static_cast<double>(levels[top].every);
   const double value = work / whole.time_s * std::exp(-lag);
   return std::isfinite(value) ? value : 0;
 }
 
+double longest_block_s(const TierJob& job, std::size_t i) {
+  UNBROKEN_CHECK(job.plan[i].is_used);
+  double longest = job.interval_s * static_cast<double>(job.plan[i].every), last_s = 0;
+  for (std::size_t k = i; k < job.tiers.size(); ++k)
+    if (job.plan[k].is_used) last_s = std::max(last_s, job.tiers[k].stall_s);
+  // Of the saves before the last one each is taken by the safest tier below this one that is due.
+  for (std::size_t k = 0; k < i; ++k) {
+    if (!job.plan[k].is_used) continue;
+    const std::size_t up = next_used(job.plan, k);
+    const double due = static_cast<double>(job.plan[i].every / job.plan[k].every);
+    const double higher = up < i ? static_cast<double>(job.plan[i].every / job.plan[up].every) : 1;
+    longest += job.tiers[k].stall_s * (due - higher);
+  }
+  return longest + last_s;
+}
+
 Waste tier_waste(const TierJob& job) {
   Waste parts = parts_of(job, levels_of(job));
   const double scale = parts.sum() > 0 ? (1 - tier_efficiency(job)) / parts.sum() : 0;
-  for (double* part : {&parts.stall, &parts.lost_work, &parts.recovery, &parts.persist_lag}) *part *= scale;
+  for (double* part : {&parts.stall, &parts.lost_work, &parts.recovery, &parts.persist_lag, &parts.slowdown})
+    *part *= scale;
   return parts;
 }
 

@@ -30,6 +30,7 @@ Result<> write_chart(const std::string& path, const Plan& plan,
   if (path.empty()) return Done{};
   const bool is_html = path.ends_with(".html");
   auto written = write_user_file(path, is_html ? chart_html(plan, simulated) : chart_svg(plan, simulated));
+  if (written.is(Code::not_found)) written = Error(Code::bad_argument, written.error().what());
   if (!written.ok()) return std::move(written).error().with("--chart");
   fmt::print(stderr, "chart written to {}\n", path);
   return Done{};

@@ -90,6 +90,27 @@ TEST(PlanCommand, ReadsTiersFromFlagsAndFiles) {
   EXPECT_EQ(plan({"--config", config, "--json"}).json(), by_flags);
 }
 
+TEST(PlanCommand, ReadsSwitchesFromFiles) {
+  const std::string rest = "state: 1TB\nbandwidth: 10GB/s\nmtti: 3h\n";
+  for (const char* word : {"yes", "true", "on", "True"})
+    EXPECT_EQ(plan({"--config", file("on.yaml", rest + "sync: " + word + "\n"), "--json"})
+                  .json()["inputs"]["stall_s"],
+              100)
+        << word;
+  for (const char* word : {"no", "false", "off"}) {
+    const Json inputs =
+        plan({"--config", file("off.yaml", rest + "stall: 1s\nsync: " + word + "\n"), "--json"})
+            .json()["inputs"];
+    EXPECT_EQ(inputs["stall_s"], 1) << word;
+    EXPECT_EQ(inputs["persist_s"], 100) << word;
+  }
+}
+
+TEST(PlanCommand, ReadsAFileOfASpreadsheetOrAnEditor) {
+  const std::string config = file("mark.yaml", "\xEF\xBB\xBFpreset: llama3\n");
+  EXPECT_EQ(plan({"--config", config, "--json"}).json()["preset"], "llama3");
+}
+
 TEST(PlanCommand, DrawsCharts) {
   const std::string svg = testing::TempDir() + "/chart.svg", html = testing::TempDir() + "/chart.html";
   EXPECT_EQ(plan({"--preset", "rsc-1", "--chart", svg}).status, 0);
@@ -120,6 +141,15 @@ TEST(PlanCommand, RefusesNamingTheFlagWithNoPlan) {
       {{"--config", file("list.yaml", "- stall\n")}, "--config"},
       {{"--config", file("unknown.yaml", "colour: red\n")}, "--colour"},
       {{"--config", file("twice.yaml", "in-flight: 2\nin_flight: 3\n")}, "in-flight"},
+      {{"--config", file("same.yaml", "stall: 1s\nstall: 2s\n")}, "stall"},
+      {{"--config", file("key.yaml", "tiers:\n  - {name: ram, stall: 1s, stall: 2s}\n")}, "stall"},
+      {{"--config", file("more.yaml", "stall: 1s\n---\nstall: 2s\n")}, "more than one"},
+      {{"--config", file("switch.yaml", "stall: 1s\nsync: perhaps\n")}, "sync"},
+      {{"--config", file("beside.yaml", "stall: 1s\ntiers:\n  - ram:stall=1s\n")}, "--stall"},
+      {{"--config", ""}, "--config"},
+      {{"--preset", ""}, "--preset"},
+      {{"--preset", "rsc-1", "--chart", ""}, "--chart"},
+      {{"--preset", "rsc-1", "--chart", "/is/missing/x.svg"}, "--chart"},
       {{"--config", file("unit.yaml", "stall: 5\n")}, "--stall"},
       {{"--colour", "red"}, "--colour"},
       {{"--stall"}, "--stall"},
@@ -196,6 +226,7 @@ TEST(SimulateCommand, RefusesNamingTheFlag) {
       {{"--first-save", "inf"}, "--first-save"},
       {{"--first-stall", "1s"}, "--first-save"},
       {{"--trace", "/nowhere.csv"}, "--trace"},
+      {{"--trace", ""}, "--trace"},
       {{"--trace", file("unsorted.csv", "time_s\n2\n1\n")}, "--trace"},
       {{"--trace", file("headless.csv", "1\n2\n")}, "--trace"},
       {{"--days", "0"}, "--days"},

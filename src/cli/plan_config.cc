@@ -3,6 +3,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cli/plan_flags.h"
 
@@ -14,11 +15,34 @@ Error refuse(std::string_view path, std::string why) {
   return Error(Code::bad_argument, fmt::format("--config {}: {}", path, why));
 }
 
+std::string key_of(const YAML::Node& node) {
+  std::string key = node.Scalar();
+  std::replace(key.begin(), key.end(), '_', '-');
+  return key;
+}
+
+Result<> check_keys(const YAML::Node& map, std::string_view path) {
+  std::set<std::string> seen;
+  for (const auto& item : map) {
+    if (!item.first.IsScalar()) return refuse(path, "a key is not plain text");
+    if (!seen.insert(key_of(item.first)).second)
+      return refuse(path, fmt::format("{}: stands there twice", key_of(item.first)));
+  }
+  return Done{};
+}
+
+bool is_switch(std::string_view key) {
+  for (const Flag& flag : plan_flags())
+    if (flag.name == key) return flag.value.empty();
+  return false;
+}
+
 /// {name: disk, stall: 2min} as "disk:stall=2min".
 Result<std::string> tier_text(const YAML::Node& tier, std::string_view path) {
   if (tier.IsScalar()) return tier.Scalar();
   if (!tier.IsMap() || !tier["name"] || !tier["name"].IsScalar())
     return refuse(path, "tiers: each is a text as after --tier, or a map with a name");
+  UNBROKEN_DO(check_keys(tier, path));
   std::string out = tier["name"].Scalar() + ":";
   for (const auto& item : tier) {
     const std::string key = item.first.Scalar();
@@ -34,10 +58,9 @@ Result<Settings> read_map(const YAML::Node& root, std::string_view path, std::st
   Settings out;
   if (root.IsNull()) return out;
   if (!root.IsMap()) return refuse(path, "is not a map of settings");
+  UNBROKEN_DO(check_keys(root, path));
   for (const auto& item : root) {
-    if (!item.first.IsScalar()) return refuse(path, "a key is not plain text");
-    std::string key = item.first.Scalar();
-    std::replace(key.begin(), key.end(), '_', '-');
+    const std::string key = key_of(item.first);
     if (key == "tiers") {
       if (!item.second.IsSequence()) return refuse(path, "tiers: is not a list");
       for (const auto& tier : item.second) {
@@ -49,8 +72,13 @@ Result<Settings> read_map(const YAML::Node& root, std::string_view path, std::st
     if (!item.second.IsScalar()) return refuse(path, fmt::format("{}: is not a plain value", key));
     if (key == "preset") {
       preset = item.second.Scalar();
-    } else if (!out.values.emplace(key, item.second.Scalar()).second) {
-      return refuse(path, fmt::format("{}: stands there twice", key));
+    } else if (is_switch(key)) {
+      bool is_on = false;
+      if (!YAML::convert<bool>::decode(item.second, is_on))
+        return refuse(path, fmt::format("{}: \"{}\" is neither true nor false", key, item.second.Scalar()));
+      if (is_on) out.values[key] = "true";
+    } else {
+      out.values[key] = item.second.Scalar();
     }
   }
   return out;
@@ -60,7 +88,9 @@ Result<Settings> read_map(const YAML::Node& root, std::string_view path, std::st
 
 Result<Settings> parse_config(std::string_view yaml, std::string_view path, std::string& preset) {
   try {
-    return read_map(YAML::Load(std::string(yaml)), path, preset);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
+    if (documents.size() > 1) return refuse(path, "holds more than one document");
+    return documents.empty() ? Settings{} : read_map(documents.front(), path, preset);
   } catch (const YAML::Exception& e) {
     return refuse(path, e.what());
   }

@@ -6,10 +6,15 @@
 
 namespace unbroken {
 
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "is empty" : "";
+}
+
 PlanFlags::PlanFlags(CLI::App& app) : app_(app) {
-  app.add_option("--preset", preset_, "a job to start from: --list-presets");
+  app.add_option("--preset", preset_, "a job to start from: --list-presets")->check(not_empty);
   app.add_flag("--list-presets", lists_presets, "name the presets and end");
-  app.add_option("--config", config_, "settings from a YAML file, by the names of these flags");
+  app.add_option("--config", config_, "settings from a YAML file, by the names of these flags")
+      ->check(not_empty);
   for (const Flag& flag : plan_flags()) {
     std::string& text = texts_[std::string(flag.name)];
     const std::string name = fmt::format("--{}", flag.name), help(flag.help);
@@ -24,7 +29,8 @@ PlanFlags::PlanFlags(CLI::App& app) : app_(app) {
       ->expected(1, 64)
       ->allow_extra_args(false);
   app.add_option("--chart", chart, "write a picture of the waste over the interval")
-      ->type_name("FILE.svg|FILE.html");
+      ->type_name("FILE.svg|FILE.html")
+      ->check(not_empty);
   app.add_flag("--json", is_json, "one JSON object");
 }
 

@@ -13,6 +13,9 @@
 
 namespace unbroken {
 
+/// For CLI11: what is wrong with a value that must say something.
+std::string not_empty(const std::string& text);
+
 class PlanFlags {
  public:
   /// Adds the flags to `app`; they are parsed by it into this object, which must outlive the parse.

@@ -109,7 +109,8 @@ SimulateFlags::SimulateFlags(CLI::App& app) {
   app.add_option("--shape", shape_, "of Weibull: below 1 nodes die young")->type_name("K");
   app.add_option("--trace", trace_,
                  "lives from a CSV: time_s (when each ended), perhaps recovery_s and interval_s")
-      ->type_name("FILE.csv");
+      ->type_name("FILE.csv")
+      ->check(not_empty);
   app.add_option("--correlated", correlated_, "share of the failures that take 16 nodes at once (0)")
       ->type_name("F");
   app.add_option("--stragglers", stragglers_, "nodes that become slow, per 1,000 node-days (0)")

@@ -14,6 +14,10 @@ namespace unbroken {
 
 namespace {
 
+constexpr double kMttiMin_s = 1e-9;
+constexpr double kPriceMax = 1e9;
+constexpr std::size_t kTextMax = 256;
+
 Error refuse(std::string_view flag, std::string why) {
   return Error(Code::bad_argument, fmt::format("--{}: {}", flag, why));
 }
@@ -112,10 +116,14 @@ Result<TierInput> parse_tier(std::string_view text, double default_recovery_s) {
     return refuse("tier", fmt::format("\"{}\" is not NAME:stall=D,persist=D,recovers=F,recovery=D", text));
   tier.recovery_s = default_recovery_s;
   bool has_stall = false;
+  std::vector<std::string_view> seen;
   for (const std::string_view item : split(text.substr(colon + 1), ',')) {
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos) return refuse(flag, fmt::format("\"{}\" is not KEY=VALUE", item));
     const std::string_view key = item.substr(0, equals), value = item.substr(equals + 1);
+    if (std::find(seen.begin(), seen.end(), key) != seen.end())
+      return refuse(flag, fmt::format("{} stands there twice", key));
+    seen.push_back(key);
     const std::string named = fmt::format("--{} {}", flag, key);
     const auto seconds = [&]() -> Result<double> {
       auto parsed = bounded(parse_duration_s(value, named), flag, value, Bound::at_least_zero);
@@ -136,6 +144,7 @@ Result<TierInput> parse_tier(std::string_view text, double default_recovery_s) {
         return refuse(flag, fmt::format("recovers={} is not a share above 0 and at most 1", value));
     } else if (key == "price") {
       UNBROKEN_TRY(const double price, bounded(parse_number(value, flag), flag, value, Bound::at_least_zero));
+      if (price > kPriceMax) return refuse(flag, fmt::format("price={} is out of range", value));
       tier.gb_month_usd = price;
     } else {
       return refuse(flag, fmt::format("\"{}\" is none of stall, persist, recovers, recovery, price", key));
@@ -143,6 +152,56 @@ Result<TierInput> parse_tier(std::string_view text, double default_recovery_s) {
   }
   if (!has_stall || !(tier.stall_s > 0)) return refuse(flag, "needs a stall above zero, as stall=5s");
   return tier;
+}
+
+/// No value is so long; and an error would repeat it.
+Result<> check_lengths(const Settings& settings) {
+  for (const auto& [name, value] : settings.values)
+    if (value.size() > kTextMax) return refuse(name, fmt::format("{} characters are too many", value.size()));
+  for (const std::string& tier : settings.tiers)
+    if (tier.size() > 2 * kTextMax)
+      return refuse("tier", fmt::format("{} characters are too many", tier.size()));
+  return Done{};
+}
+
+/// Does the text of a tier, as after --tier, say this?
+bool says(std::string_view tier, std::string_view key) {
+  const std::size_t colon = tier.find(':');
+  if (colon == std::string_view::npos) return false;
+  for (const std::string_view item : split(tier.substr(colon + 1), ','))
+    if (item.substr(0, item.find('=')) == key) return true;
+  return false;
+}
+
+/// Flags that tiers say better are refused, not dropped.
+Result<> check_beside_tiers(const Settings& settings) {
+  if (settings.tiers.empty()) return Done{};
+  for (const char* flag : {"stall", "persist", "sync"})
+    if (settings.has(flag)) return refuse(flag, "does not go with --tier: each tier says its own");
+  const bool is_said = std::all_of(settings.tiers.begin(), settings.tiers.end(),
+                                   [](const std::string& tier) { return says(tier, "recovery"); });
+  for (const char* flag : {"recovery", "detection", "replacement", "load"})
+    if (is_said && settings.has(flag))
+      return refuse(flag, "does not go with --tier where every tier says its own recovery");
+  for (std::size_t i = 0; i + 1 < settings.tiers.size(); ++i)
+    if (const std::string& tier = settings.tiers[i]; !says(tier, "recovers"))
+      return refuse(fmt::format("tier {}", tier.substr(0, tier.find(':'))),
+                    "needs recovers=, the share of all failures that it survives; only the last tier takes "
+                    "the rest");
+  return Done{};
+}
+
+/// Its fixed time between interruptions was measured at another size.
+bool is_preset_outgrown(const Settings& settings, std::string_view preset) {
+  if (preset.empty()) return false;
+  const auto base = preset_settings(preset);
+  if (!base.ok() || !base.value().has("mtti")) return false;
+  const auto value = [](const Settings& from, std::string_view name) {
+    const auto it = from.values.find(name);
+    return it == from.values.end() ? std::string() : it->second;
+  };
+  return value(settings, "mtti") == value(base.value(), "mtti") &&
+         value(settings, "gpus") != value(base.value(), "gpus");
 }
 
 void read_failures(Reader& in, JobInputs& job) {
@@ -156,7 +215,11 @@ void read_failures(Reader& in, JobInputs& job) {
     job.is_prior_assumed = true;
     job.mtti_s = series_mtti_s(job.nodes, 3.8);
   }
-  if (!(job.mtti_s > 0)) in.fail(refuse("gpus", "so many nodes fail all the time"));
+  if (job.mtti_s >= kMttiMin_s) return;
+  const char* flag = "gpus";
+  for (const char* name : {"mtti", "node-mtbf", "failures-per-1000-node-days"})
+    if (in.has(name)) flag = name;
+  in.fail(refuse(flag, "is out of range: the job is interrupted more than once a nanosecond"));
 }
 
 void read_size_and_rate(Reader& in, JobInputs& job) {
@@ -209,6 +272,8 @@ void read_rest(Reader& in, JobInputs& job) {
   if (job.days > 36500) in.fail(refuse("days", "more than 100 years"));
   job.gpu_hour_usd = in.number("gpu-hour-usd", Bound::at_least_zero);
   job.gb_month_usd = in.number("gb-month-usd", Bound::at_least_zero);
+  if (job.gpu_hour_usd > kPriceMax) in.fail(refuse("gpu-hour-usd", "is out of range: above 10^9"));
+  if (job.gb_month_usd > kPriceMax) in.fail(refuse("gb-month-usd", "is out of range: above 10^9"));
   if (const auto keep = in.whole("keep-last", 1'000'000)) job.keep_last = static_cast<std::uint32_t>(*keep);
 }
 
@@ -218,17 +283,31 @@ Result<> check(const JobInputs& job) {
     return refuse("stall",
                   "how long a save blocks the loop is needed, for example --stall 5s, or --persist, or "
                   "--sync with --state and --bandwidth");
-  for (const double value : {job.stall_s, job.persist_s, job.recovery_s, job.nodes, job.days})
-    if (!std::isfinite(value) || value > 1e18) return refuse("stall", "the times are out of range");
-  if (job.mtti_s < 1e-9) return refuse("mtti", "is out of range: less than a nanosecond");
+  for (const TierInput& tier : job.tiers)
+    if (!(tier.stall_s + tier.persist_s + tier.recovery_s <= 1e18))
+      return refuse(fmt::format("tier {}", tier.name), "is out of range: more than 10^18 s");
+  const std::string_view source = job.is_rate_given ? "bandwidth" : "";
+  for (const auto& [flag, value] : {std::pair<std::string_view, double>("stall", job.stall_s),
+                                    {"persist", job.persist_s},
+                                    {"recovery", job.recovery_s},
+                                    {"step", job.step_s},
+                                    {"commit", job.commit_s},
+                                    {"notice", job.notice_s.value_or(0)},
+                                    {"interval", job.interval_s.value_or(0)}})
+    if (!(value <= 1e18))
+      return refuse(!source.empty() && value == job.write_s() ? source : flag,
+                    "is out of range: more than 10^18 s");
   return Done{};
 }
 
 }  // namespace
 
 Result<JobInputs> job_inputs(const Settings& settings, std::string preset) {
+  UNBROKEN_DO(check_lengths(settings));
+  UNBROKEN_DO(check_beside_tiers(settings));
   Reader in(settings);
   JobInputs job;
+  job.is_preset_outgrown = is_preset_outgrown(settings, preset);
   job.preset = std::move(preset);
   if (const auto gpus = in.whole("gpus", 1'000'000'000)) job.gpus = static_cast<double>(*gpus);
   if (const auto per_node = in.whole("gpus-per-node", 1'000'000))
@@ -241,6 +320,8 @@ Result<JobInputs> job_inputs(const Settings& settings, std::string preset) {
   UNBROKEN_DO(in.end());
   for (const std::string& text : settings.tiers) {
     UNBROKEN_TRY(TierInput tier, parse_tier(text, job.recovery_s));
+    for (const TierInput& other : job.tiers)
+      if (other.name == tier.name) return refuse("tier", fmt::format("\"{}\" stands there twice", tier.name));
     job.tiers.push_back(std::move(tier));
   }
   if (!job.tiers.empty()) {

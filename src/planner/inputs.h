@@ -30,6 +30,7 @@ struct JobInputs {
   double nodes = 1;
   double mtti_s = 0;  ///< infinite: no failures
   bool is_prior_assumed = false;
+  bool is_preset_outgrown = false;  ///< the mtti is a preset's, the size is not
   double stall_s = 0;
   double persist_s = 0;
   double recovery_s = 0;

@@ -51,12 +51,12 @@ std::vector<PlanWarning> warnings_of(const Plan& plan) {
                        "at once would take {}",
                        rate / 1e9, job.nodes, format_duration(*job.state_bytes / (1e9 * job.nodes)))});
   }
-  if (saves.interval_s < saves.floor_s * (1 - 1e-9))
+  if (saves.bound_by == BoundBy::given && saves.asked_s < saves.floor_s * (1 - 1e-9))
     out.push_back(
-        {"floor",
-         fmt::format("saves fall due every {} but the storage follows only every {}: the rest is "
-                     "skipped",
-                     format_duration(saves.period_s), format_duration(saves.floor_s + saves.times.stall_s))});
+        {"floor", fmt::format("saves fall due every {} but the storage follows only every {}: the rest is "
+                              "skipped",
+                              format_duration(saves.asked_s + saves.times.stall_s),
+                              format_duration(saves.floor_s + saves.times.stall_s))});
   else if (saves.bound_by == BoundBy::floor)
     out.push_back({"floor", fmt::format("the storage follows only every {}; the optimum is {}",
                                         format_duration(saves.floor_s + saves.times.stall_s),
@@ -75,6 +75,12 @@ std::vector<PlanWarning> warnings_of(const Plan& plan) {
     out.push_back({"prior-assumed",
                    "no failure rate was given: 3.8 per 1,000 node-days is assumed (--mtti, --node-mtbf "
                    "or --failures-per-1000-node-days)"});
+  if (job.is_preset_outgrown)
+    out.push_back({"preset-mtti",
+                   fmt::format("the preset's {} between interruptions hold for its own size, not for {:.0f} "
+                               "accelerators (--mtti, --node-mtbf or "
+                               "--failures-per-1000-node-days)",
+                               format_duration(job.mtti_s), job.gpus)});
   if (job.notice_share > 0 && !saves.is_notice_used)
     out.push_back(
         {"notice", fmt::format("the emergency save needs {} and does not fit 90 % of a notice of {}",
@@ -112,7 +118,7 @@ std::vector<Sensitivity> sensitivity_of(const JobInputs& job) {
   const auto add = [&](const char* parameter, double factor, auto change) {
     JobInputs better = job;
     change(better);
-    out.push_back({parameter, factor, efficiency_of(better) - now});
+    if (const double gain = efficiency_of(better) - now; gain >= 0) out.push_back({parameter, factor, gain});
   };
   const auto scale_tiers = [](JobInputs& j, double TierInput::* field, double factor) {
     for (TierInput& tier : j.tiers) tier.*field *= factor;

@@ -26,6 +26,7 @@ struct TierPlan {
 /// When to save; what the simulator runs.
 struct SavePlan {
   double interval_s = 0;  ///< tau
+  double asked_s = 0;  ///< what was given; below the floor some of those saves find no room and are skipped
   BoundBy bound_by = BoundBy::optimum;
   double young_s = 0, daly_s = 0, exact_s = 0, floor_s = 0;
   double period_s = 0;  ///< interval and stall
@@ -40,6 +41,7 @@ struct SavePlan {
   bool has_tiers() const { return tiers.size() > 1; }
   /// Worst and mean age of the newest state that can be resumed from.
   double max_lost_s() const;
+  double max_lost_of(const TierPlan& tier) const;  ///< of a failure that sends back to this one, in use
   double mean_lost_s() const;
 
  private:
@@ -56,6 +58,7 @@ struct NoticeFit {
 
 struct PlanWarning {
   std::string code;  ///< not-viable one-writer floor ettr-domain rpo young-beyond-mtti prior-assumed notice
+                     ///< preset-mtti
   std::string text;
 };
 

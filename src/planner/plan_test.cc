@@ -1,36 +1,16 @@
-#include "planner/plan.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "base/text.h"
+#include "planner/test_plan.h"
 
 namespace unbroken {
 namespace {
 
-using Values = std::map<std::string, std::string, std::less<>>;
-
-Result<Plan> plan(Values values, std::vector<std::string> tiers = {}, std::string_view preset = {}) {
-  const Settings top{std::move(values), std::move(tiers)};
-  UNBROKEN_DO(check_layer(top));
-  Settings base;
-  if (!preset.empty()) {
-    UNBROKEN_TRY(base, preset_settings(preset));
-  }
-  UNBROKEN_TRY(const JobInputs job, job_inputs(overlay(std::move(base), top), std::string(preset)));
-  return make_plan(job);
-}
-
 Plan of_preset(std::string_view name, Values values = {}) {
   return plan(std::move(values), {}, name).value();
-}
-
-bool warns(const Plan& p, std::string_view code) {
-  for (const PlanWarning& w : p.warnings)
-    if (w.code == code) return true;
-  return false;
 }
 
 TEST(Plan, GivesThePresetsTheirVectors) {

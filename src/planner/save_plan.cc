@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/text.h"
 #include "planner/plan.h"
@@ -20,11 +21,13 @@ std::vector<TierPlan> tiers_of(const JobInputs& job) {
   for (const TierInput& tier : job.tiers) {
     TierPlan plan;
     plan.name = tier.name;
-    plan.times = {tier.stall_s, tier.persist_s, tier.recovery_s, std::max(tier.recovers - below, 0.0)};
+    plan.times = {tier.stall_s, tier.persist_s, tier.recovery_s, std::max(tier.recovers - below, 0.0),
+                  job.slowdown * tier.persist_s};
     plan.recovers = below = std::max(below, tier.recovers);
     out.push_back(plan);
   }
-  if (out.empty()) out.push_back({"", {job.stall_s, job.persist_s, job.recovery_s, 1}, 1, {}});
+  if (out.empty())
+    out.push_back({"", {job.stall_s, job.persist_s, job.recovery_s, 1, job.slowdown * job.persist_s}, 1, {}});
   return out;
 }
 
@@ -36,15 +39,13 @@ std::vector<TierPlan*> used(std::vector<TierPlan>& tiers) {
   return out;
 }
 
-/// A tier whose write outlasts its turn is given it more rarely; one that a promise needs sooner, more often.
+/// A tier whose write outlasts its turn is given it more rarely.
 void fit_turns(const std::vector<TierPlan*>& tiers, double period_s, const JobInputs& job) {
   for (std::size_t i = 1; i < tiers.size(); ++i) {
     const double below = static_cast<double>(tiers[i - 1]->interval.every);
     double times = std::round(static_cast<double>(tiers[i]->interval.every) / below);
     const double persist_s = tiers[i]->times.persist_s;
     times = std::max(times, std::ceil(persist_s / job.in_flight / (period_s * below) - 1e-9));
-    if (std::isfinite(job.rpo_s))
-      times = std::min(times, std::floor((job.rpo_s - persist_s) / (period_s * below) + 1e-9));
     times = std::clamp(times, 1.0, 1e6);
     tiers[i]->interval.every = static_cast<std::uint64_t>(below * times);
   }
@@ -81,18 +82,25 @@ Waste SavePlan::waste_at(double tau_s) const {
   std::vector<TierInterval> intervals;
   const double kept = kept_by_notice();
   Waste out = tier_waste(tier_job(tau_s, tier_times, intervals));
-  for (double* part : {&out.stall, &out.lost_work, &out.recovery, &out.persist_lag}) *part *= kept;
+  for (double* part : {&out.stall, &out.lost_work, &out.recovery, &out.persist_lag, &out.slowdown})
+    *part *= kept;
   out.recovery += 1 - kept;
   return out;
 }
 
 double SavePlan::max_lost_s() const {
+  if (!has_tiers()) return unbroken::max_lost_s(period_s, times.persist_s);
   double most = 0;
   for (const TierPlan& tier : tiers)
-    if (tier.interval.is_used)
-      most = std::max(most, unbroken::max_lost_s(period_s * static_cast<double>(tier.interval.every),
-                                                 tier.times.persist_s));
+    if (tier.interval.is_used) most = std::max(most, max_lost_of(tier));
   return most;
+}
+
+double SavePlan::max_lost_of(const TierPlan& tier) const {
+  std::vector<TierTimes> tier_times;
+  std::vector<TierInterval> intervals;
+  const TierJob job = tier_job(interval_s, tier_times, intervals);
+  return longest_block_s(job, static_cast<std::size_t>(&tier - tiers.data())) + tier.times.persist_s;
 }
 
 double SavePlan::mean_lost_s() const {
@@ -106,6 +114,199 @@ double SavePlan::mean_lost_s() const {
   }
   return sum;
 }
+
+namespace {
+
+/// Where nothing else says when to save.
+constexpr double kQuiet_s = 3600;
+
+/// What is done when saves are asked for every `asked_s`: below the floor those that find no room are
+/// skipped.
+double done_s(double asked_s, double floor_s, std::uint32_t in_flight) {
+  if (asked_s >= floor_s) return asked_s;
+  return in_flight == 1 ? asked_s * std::ceil(floor_s / asked_s - 1e-9) : floor_s;
+}
+
+Error not_with_interval(const JobInputs& job, double lost_s) {
+  return Error(
+      Code::bad_argument,
+      fmt::format("--rpo {} cannot be kept with --interval {}: up to {} can be lost",
+                  format_duration(job.rpo_s), format_duration(*job.interval_s), format_duration(lost_s)));
+}
+
+/// The least that the safest tier can lose is what it loses when every save is its own.
+Error not_with_tiers(const JobInputs& job, const TierPlan& safest) {
+  const TierTimes& times = safest.times;
+  const double floor_s = floor_interval_s({.stall_s = times.stall_s,
+                                           .persist_s = times.persist_s,
+                                           .write_s = job.write_s(),
+                                           .in_flight = job.in_flight});
+  return Error(
+      Code::bad_argument,
+      fmt::format("--rpo: {} cannot be kept: with {} for which a save of tier {} blocks, {} until it "
+                  "is durable and {} between saves at least (the floor) up to {} can be lost",
+                  format_duration(job.rpo_s), format_duration(times.stall_s), safest.name,
+                  format_duration(times.persist_s), format_duration(floor_s),
+                  format_duration(floor_s + times.stall_s + times.persist_s)));
+}
+
+Result<> choose_alone(SavePlan& plan, const JobInputs& job) {
+  const double persist_s = plan.times.persist_s, stall_s = plan.times.stall_s;
+  auto choosing = choose_interval({.exact_s = std::isfinite(job.mtti_s) ? plan.exact_s : kInfinity,
+                                   .floor_s = plan.floor_s,
+                                   .stall_s = stall_s,
+                                   .persist_s = persist_s,
+                                   .rpo_s = job.rpo_s});
+  if (!choosing.ok()) return Error(Code::bad_argument, "--" + choosing.error().what());
+  plan.interval_s = choosing.value().interval_s;
+  plan.bound_by = choosing.value().bound_by;
+  if (!job.interval_s) return Done{};
+  plan.asked_s = *job.interval_s;
+  plan.interval_s = done_s(plan.asked_s, plan.floor_s, job.in_flight);
+  plan.bound_by = BoundBy::given;
+  const double lost_s = max_lost_s(plan.interval_s + stall_s, persist_s);
+  if (lost_s > job.rpo_s) return not_with_interval(job, lost_s);
+  return Done{};
+}
+
+/// The best plan for several tiers within what the storage follows and what was promised: which tiers, their
+/// turns, and the interval.
+class TierSearch {
+ public:
+  TierSearch(const SavePlan& from, const JobInputs& job) : plan_(from), job_(job) { plan_.times.stall_s = 0; }
+
+  /// The best; nothing where the promise cannot be kept.
+  std::optional<SavePlan> run() {
+    const std::size_t lower = plan_.tiers.size() - 1;
+    // Every choice of three below the safest; with more of them, and no more than six, all those.
+    const std::size_t subsets = std::size_t{1} << std::min<std::size_t>(lower, 3);
+    for (std::size_t choice = 0; choice < subsets; ++choice) {
+      for (std::size_t i = 0; i <= lower; ++i) {
+        const std::size_t down = lower - i;  // 0: the safest
+        plan_.tiers[i].interval.is_used = down == 0 || (down <= 3 && (choice >> (down - 1) & 1) == 1);
+      }
+      search_turns();
+    }
+    for (std::size_t count = 4; count <= std::min<std::size_t>(lower, 6); ++count) {
+      for (std::size_t i = 0; i <= lower; ++i) plan_.tiers[i].interval.is_used = lower - i <= count;
+      search_turns();
+    }
+    return best_;
+  }
+
+ private:
+  /// One tier's turns after the other, twice over.
+  void search_turns() {
+    const std::vector<TierPlan*> tiers = used(plan_.tiers);
+    std::vector<double> turns(tiers.size(), 1);
+    double best = -1;
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = tiers.size(); --i > 0;) {
+        double kept = turns[i];
+        for (double times = 1; times <= 1024; times = std::max(times + 1, std::floor(times * 1.25))) {
+          turns[i] = times;
+          if (const double value = value_of(tiers, turns); value > best) best = value, kept = times;
+        }
+        turns[i] = kept;
+      }
+    }
+    if (tiers.size() == 1) value_of(tiers, turns);
+  }
+
+  double value_of(const std::vector<TierPlan*>& tiers, const std::vector<double>& turns) {
+    double every = 1, low_s = 0;
+    for (std::size_t i = 0; i < tiers.size(); ++i) {
+      every *= i > 0 ? turns[i] : 1;
+      tiers[i]->interval.every = static_cast<std::uint64_t>(every);
+      low_s = std::max(low_s, tiers[i]->times.persist_s / job_.in_flight / every - tiers[0]->times.stall_s);
+    }
+    if (tiers.size() == 1) low_s = std::max(low_s, job_.write_s() - tiers[0]->times.stall_s);
+    plan_.times.stall_s = tiers[0]->times.stall_s;
+    plan_.floor_s = std::max(low_s, 0.0);
+    plan_.interval_s = 0;
+    double high_s = std::isfinite(job_.mtti_s) ? 100 * job_.mtti_s : kQuiet_s;
+    high_s = std::max(high_s, plan_.floor_s);
+    // What may be lost grows with the interval by a known factor for each tier.
+    for (const TierPlan* tier : tiers)
+      high_s = std::min(high_s,
+                        (job_.rpo_s - plan_.max_lost_of(*tier)) / static_cast<double>(tier->interval.every));
+    low_s = std::max(plan_.floor_s, 1e-6 * high_s);
+    if (job_.interval_s) {
+      const double asked_s = done_s(*job_.interval_s, plan_.floor_s, job_.in_flight);
+      if (asked_s > high_s * (1 + 1e-12)) return -1;
+      low_s = high_s = asked_s;
+    }
+    if (!(high_s > 0) || low_s > high_s * (1 + 1e-12)) return -1;
+    plan_.interval_s = std::min(highest(low_s, high_s), high_s);
+    plan_.period_s = plan_.interval_s + plan_.times.stall_s;
+    const double value = plan_.efficiency();
+    if (!best_ || value > best_value_) best_ = plan_, best_value_ = value;
+    return value;
+  }
+
+  /// Where the efficiency is highest; it has one peak. Golden section over the logarithm.
+  double highest(double low_s, double high_s) const {
+    constexpr double kGolden = 0.6180339887498949;
+    double a = std::log(low_s), b = std::log(high_s);
+    const auto at = [&](double x) { return plan_.efficiency_at(std::exp(x)); };
+    double left = b - kGolden * (b - a), right = a + kGolden * (b - a);
+    double at_left = at(left), at_right = at(right);
+    while (b - a > 1e-5) {
+      const bool is_left = at_left >= at_right && at_left > 0;
+      (is_left ? b : a) = is_left ? right : left;
+      if (!(at_left > 0) && !(at_right > 0)) b = right, a = std::log(low_s);  // far beyond the peak
+      left = b - kGolden * (b - a), right = a + kGolden * (b - a);
+      at_left = at(left), at_right = at(right);
+    }
+    const double ends[] = {std::log(low_s), std::log(high_s), (a + b) / 2};
+    return std::exp(*std::max_element(std::begin(ends), std::end(ends),
+                                      [&](double x, double y) { return at(x) < at(y); }));
+  }
+
+  SavePlan plan_;
+  const JobInputs& job_;
+  std::optional<SavePlan> best_;
+  double best_value_ = -1;
+};
+
+/// First the interval and the turns that each tier asks for by itself; where the storage, a slowdown or a
+/// promise stands in their way, the best of those that are left.
+Result<> choose_with_tiers(SavePlan& plan, const std::vector<TierPlan*>& in_use, const JobInputs& job) {
+  const bool is_finite = std::isfinite(job.mtti_s);
+  plan.interval_s = std::max(is_finite ? plan.exact_s : kQuiet_s, plan.floor_s);
+  plan.bound_by = !is_finite                    ? BoundBy::no_failures
+                  : plan.floor_s > plan.exact_s ? BoundBy::floor
+                                                : BoundBy::optimum;
+  if (job.interval_s) {
+    plan.asked_s = *job.interval_s;
+    plan.interval_s = done_s(plan.asked_s, plan.floor_s, job.in_flight);
+    plan.bound_by = BoundBy::given;
+  }
+  plan.period_s = plan.interval_s + plan.times.stall_s;
+  const std::uint64_t every = in_use.back()->interval.every;
+  fit_turns(in_use, plan.period_s, job);
+  const bool is_held = every != in_use.back()->interval.every || plan.bound_by == BoundBy::floor;
+  const bool is_broken = plan.max_lost_s() > job.rpo_s;
+  if (!is_broken && !is_held && job.slowdown <= 0) return Done{};
+  if (!is_broken && job.interval_s) return Done{};
+  const double lost_s = plan.max_lost_s();
+  std::optional<SavePlan> best = TierSearch(plan, job).run();
+  if (!best && job.interval_s) return not_with_interval(job, lost_s);
+  if (!best) return not_with_tiers(job, plan.tiers.back());
+  const BoundBy before = plan.bound_by;
+  const TierPlan* first = used(best->tiers).front();
+  best->times.stall_s = first->times.stall_s;
+  best->times.persist_s = first->times.persist_s;
+  best->times.recovery_s = first->times.recovery_s;
+  best->bound_by = is_broken && before != BoundBy::given ? BoundBy::rpo
+                   : best->interval_s > best->floor_s * (1 + 1e-6) && before != BoundBy::given
+                       ? BoundBy::optimum
+                       : before;
+  plan = std::move(*best);
+  return Done{};
+}
+
+}  // namespace
 
 Result<SavePlan> plan_saves(const JobInputs& job) {
   SavePlan out;
@@ -147,26 +348,13 @@ Result<SavePlan> plan_saves(const JobInputs& job) {
     out.daly_s = daly_interval_s(cost_s, first_mtti_s);
     out.exact_s = exact_interval_s(cost_s, first_mtti_s);
   }
-  const Choice choice{.exact_s = is_finite ? out.exact_s : kInfinity,
-                      .floor_s = out.floor_s,
-                      .stall_s = first.times.stall_s,
-                      .persist_s = in_use.back()->times.persist_s,
-                      .rpo_s = job.rpo_s};
-  auto choosing = choose_interval(choice);
-  if (!choosing.ok()) return Error(Code::bad_argument, "--" + choosing.error().what());
-  Chosen chosen = choosing.value();
-  if (job.interval_s) {
-    chosen = {*job.interval_s, BoundBy::given};
-    if (unbroken::max_lost_s(*job.interval_s + choice.stall_s, choice.persist_s) > job.rpo_s)
-      return Error(Code::bad_argument,
-                   fmt::format("--rpo {} cannot be kept with --interval {}", format_duration(job.rpo_s),
-                               format_duration(*job.interval_s)));
+  if (out.has_tiers()) {
+    UNBROKEN_DO(choose_with_tiers(out, in_use, job));
+  } else {
+    UNBROKEN_DO(choose_alone(out, job));
   }
-  out.interval_s = chosen.interval_s;
-  out.bound_by = chosen.bound_by;
-  out.period_s = out.interval_s + first.times.stall_s;
+  out.period_s = out.interval_s + out.times.stall_s;
   if (!is_finite) out.young_s = out.daly_s = out.exact_s = out.interval_s;
-  fit_turns(in_use, out.period_s, job);
   return out;
 }
 

@@ -100,7 +100,16 @@ Settings overlay(Settings base, const Settings& top) {
   if (top.has("stall")) erase(base, "sync");
   if (has_rate || top.has("sync")) erase(base, "persist");
   for (const auto& [name, value] : top.values) base.values[name] = value;
-  if (!top.tiers.empty()) base.tiers = top.tiers;
+  if (top.tiers.empty()) return base;
+  // Tiers take the place of the one kind of save; a recovery stays for those that say none.
+  for (const char* name : {"stall", "persist", "sync"})
+    if (!top.has(name)) erase(base, name);
+  const bool is_recovery_said = std::all_of(top.tiers.begin(), top.tiers.end(), [](const std::string& tier) {
+    return tier.find("recovery=") != std::string::npos;
+  });
+  for (const char* name : {"recovery", "detection", "replacement", "load"})
+    if (is_recovery_said && !top.has(name)) erase(base, name);
+  base.tiers = top.tiers;
   return base;
 }
 

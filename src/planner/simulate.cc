@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <utility>
 
 namespace unbroken {
 
@@ -52,14 +53,17 @@ class Job {
   void save();
   void finish_writes();
   bool is_done_by(const Write& write, double at_s) const;
-  std::size_t in_flight_by(double at_s) const;
+  std::size_t in_flight_by(double at_s, std::size_t tier) const;
   std::size_t tier_due() const;
   bool is_full() const;
   double stall_s(std::size_t tier) const;
   /// Of a save that finds no room: it is taken later, as every="auto" does it, or not at all, where the
   /// interval was asked for. One that a trace tells of is one that there was.
-  bool is_waiting() const { return failure_.interval_s.has_value() || sim_.saves.bound_by != BoundBy::given; }
-  double interval_s() const { return failure_.interval_s.value_or(sim_.saves.interval_s); }
+  bool is_waiting() const { return failure_.interval_s.has_value() || !is_given(); }
+  double interval_s() const {
+    return failure_.interval_s.value_or(is_given() ? sim_.saves.asked_s : sim_.saves.interval_s);
+  }
+  bool is_given() const { return sim_.saves.bound_by == BoundBy::given; }
   double recovery_s(std::size_t kind) const {
     return failure_.recovery_s.value_or(tiers_[kind].times.recovery_s);
   }
@@ -80,7 +84,6 @@ class Job {
 
   double now_s_ = 0;
   double work_s_ = 0;        ///< in the lineage that goes on
-  double snapped_s_ = 0;     ///< of it, in snapshots
   std::uint64_t count_ = 0;  ///< of saves in this lineage
   double next_due_s_ = 0;    ///< in work
   bool is_first_ = false;    ///< the save that is due next
@@ -149,16 +152,22 @@ bool Job::is_done_by(const Write& write, double at_s) const {
   return write.left_bytes <= (each_s + 1e-6) * rate_bytes_per_s_;  // a microsecond of the rate is rounding
 }
 
-/// Saves that will still persist when the snapshot of the next one is taken.
-std::size_t Job::in_flight_by(double at_s) const {
+/// Writes of a tier that will still be on their way when the snapshot of the next one is taken. Each tier has
+/// a path of its own.
+std::size_t Job::in_flight_by(double at_s, std::size_t tier) const {
   const double late_s = at_s + kRounding * sim_.saves.period_s;
-  return static_cast<std::size_t>(std::count_if(
-      writes_.begin(), writes_.end(), [&](const Write& w) { return w.is_main && !is_done_by(w, late_s); }));
+  return static_cast<std::size_t>(std::count_if(writes_.begin(), writes_.end(), [&](const Write& w) {
+    return w.tier == tier && !is_done_by(w, late_s);
+  }));
 }
 
 /// Would there be too many in flight after a save that begins now?
 bool Job::is_full() const {
-  return in_flight_by(now_s_ + stall_s(tier_due())) >= sim_.job.in_flight;
+  const std::size_t top = tier_due();
+  const double at_s = now_s_ + stall_s(top);
+  for (std::size_t tier = 0; tier <= top; ++tier)
+    if (in_flight_by(at_s, tier) >= sim_.job.in_flight) return true;
+  return false;
 }
 
 /// The safest tier whose turn the next save is.
@@ -237,7 +246,6 @@ void Job::save() {
   if (snapped_at_s > end_s) return;
   out_.saves += 1;
   count_ += 1;
-  snapped_s_ = work_s_;
   const bool is_straggling =
       sim_.stragglers.write_share > 0 && slow_random_.uniform() < sim_.stragglers.write_share;
   const double times = is_straggling ? sim_.stragglers.write_factor : 1;
@@ -274,7 +282,6 @@ void Job::fail() {
   const bool is_noticed = times.notice_share > 0 && random_.uniform() < times.notice_share;
   if (is_noticed) {
     for (Tier& tier : tiers_) tier.newest = {work_s_, count_};
-    snapped_s_ = work_s_;
     out_.saves += 1;
     stored_ = std::min<std::uint64_t>(stored_ + 1, sim_.job.keep_last);
   }
@@ -285,7 +292,7 @@ void Job::fail() {
 /// Back to the newest checkpoint that survived. What fails on the way only begins the way anew, from a safer
 /// tier where that takes it.
 void Job::recover(std::size_t kind, double first_cost_s) {
-  writes_.clear();
+  const std::deque<Write> cut_off = std::exchange(writes_, {});
   double takes_s = first_cost_s + recovery_s(kind);
   while (true) {
     const double done_s = now_s_ + takes_s;
@@ -301,9 +308,13 @@ void Job::recover(std::size_t kind, double first_cost_s) {
   for (std::size_t i = kind + 1; i < tiers_.size(); ++i)
     if (tiers_[i].newest.work_s > best.work_s) best = tiers_[i].newest;
   for (std::size_t i = 0; i < kind; ++i) tiers_[i].newest = best;
-  spent_.lost_work += work_s_ - snapped_s_;
-  spent_.persist_lag += snapped_s_ - best.work_s;
-  work_s_ = snapped_s_ = best.work_s;
+  // In a snapshot for a tier that survives, but not durable there yet.
+  double snapped_s = best.work_s;
+  for (const Write& write : cut_off)
+    if (write.tier >= kind) snapped_s = std::max(snapped_s, write.point.work_s);
+  spent_.lost_work += work_s_ - snapped_s;
+  spent_.persist_lag += snapped_s - best.work_s;
+  work_s_ = best.work_s;
   count_ = best.saves;
   is_first_ = sim_.first.has_value();
   next_due_s_ = work_s_ + (is_first_ ? sim_.first->work_s : interval_s());

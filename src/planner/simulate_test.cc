@@ -7,13 +7,11 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "planner/test_plan.h"
 
 namespace unbroken {
 namespace {
 
-void one_by_one(std::size_t count, const std::function<void(std::size_t)>& work) {
-  for (std::size_t i = 0; i < count; ++i) work(i);
-}
 void backwards(std::size_t count, const std::function<void(std::size_t)>& work) {
   for (std::size_t i = count; i-- > 0;) work(i);
 }
@@ -223,6 +221,22 @@ TEST(Simulator, KeepsNoMoreCheckpointsThanRetentionAllows) {
   EXPECT_EQ(simulate(sim, 1, 2, one_by_one).stored_max, 3);
 }
 
+TEST(Simulator, CallsOnlyWhatWasOnItsWayPersistLag) {
+  // Nothing persists, so nothing is lost to the lag: a disk's failure loses the work since its last turn.
+  const Simulation sim = of(with(
+      "", {{"mtti", "3h"}}, {"ram:stall=5s,recovers=0.75,recovery=1min", "disk:stall=2min,recovery=15min"}));
+  const SimulationResult result = simulate(sim, 1, 20, one_by_one);
+  EXPECT_EQ(result.waste.persist_lag, 0);
+  EXPECT_GT(result.waste.lost_work, 0.01);
+  const Simulation lags = of(with(
+      "", {{"mtti", "2h"}},
+      {"ram:stall=1s,persist=2s,recovers=0.6,recovery=30s", "store:stall=30s,persist=5min,recovery=10min"}));
+  const Waste expected = lags.saves.waste_at(lags.saves.interval_s);
+  const SimulationResult lagging = simulate(lags, 1, 100, one_by_one);
+  EXPECT_NEAR(lagging.waste.persist_lag, expected.persist_lag, 5e-3);
+  EXPECT_NEAR(lagging.waste.lost_work, expected.lost_work, 1e-2);
+}
+
 TEST(Simulator, SecondsSumUp) {
   for (const char* preset : {"h100-100k-sync", "rsc-2"}) {
     const Simulation sim = of(with(preset, {{"days", "3"}}));
@@ -287,6 +301,8 @@ TEST(Trace, RefusesWhatItCannotFollow) {
   EXPECT_EQ(lives[1].recovery_s, HUGE_VAL);
   EXPECT_FALSE(lives[1].interval_s);
   EXPECT_TRUE(parse_trace("time_s\n").value().empty());
+  EXPECT_EQ(parse_trace("\xEF\xBB\xBF\"time_s\"\r\n\"7\"\r\n").value().at(0).ends_s, 7) << "of a spreadsheet";
+  EXPECT_LT(parse_trace("time_s\n" + std::string(100'000, '9') + "x\n").error().what().size(), 200U);
   for (const char* text : {"", "time\n1\n", "time_s\n2\n1\n", "time_s\n-1\n", "time_s\nx\n", "a,time_s\n1\n",
                            "time_s\nnan\n", "time_s\ninf\n", "time_s,recovery_s\n1,-1\n",
                            "time_s,interval_s\n1,0\n", "time_s,recovery_s\n1,nan\n"})

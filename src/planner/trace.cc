@@ -17,6 +17,16 @@ struct Columns {
   std::size_t time = kNone, recovery = kNone, interval = kNone;
 };
 
+/// Spreadsheets put a mark in front of a file and quotes around cells.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+std::vector<std::string_view> cells_of(std::string_view line) {
+  std::vector<std::string_view> out = split(line, ',');
+  for (std::string_view& cell : out)
+    if (cell.size() >= 2 && cell.front() == '"' && cell.back() == '"') cell = cell.substr(1, cell.size() - 2);
+  return out;
+}
+
 Columns columns_of(const std::vector<std::string_view>& header) {
   Columns out;
   for (std::size_t i = 0; i < header.size(); ++i) {
@@ -32,7 +42,7 @@ Result<double> seconds_in(std::string_view cell, bool may_be_infinite) {
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   const bool is_number = error == std::errc() && end == cell.data() + cell.size() && !std::isnan(value);
   if (!is_number || (std::isinf(value) && !may_be_infinite))
-    return Error(Code::bad_argument, fmt::format("\"{}\" is not a number of seconds", cell));
+    return Error(Code::bad_argument, fmt::format("\"{}\" is not a number of seconds", cell.substr(0, 64)));
   if (value < 0) return Error(Code::bad_argument, fmt::format("{} is negative", value));
   return value;
 }
@@ -63,11 +73,12 @@ Result<std::vector<TracedLife>> parse_trace(std::string_view csv) {
   Columns columns;
   bool has_header = false;
   std::size_t number = 0;
+  if (csv.starts_with(kByteOrderMark)) csv.remove_prefix(kByteOrderMark.size());
   for (std::string_view line : split(csv, '\n')) {
     ++number;
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (line.empty()) continue;
-    const auto cells = split(line, ',');
+    const auto cells = cells_of(line);
     if (!has_header) {
       has_header = true;
       columns = columns_of(cells);

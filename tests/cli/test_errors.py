@@ -147,6 +147,8 @@ def test_a_step_that_is_not_there(command, at, status, trained):
         (["drill", "--", "/is/missing"], "/is/missing"),
         (["plan", "--gpus", "0"], "--gpus"),
         (["plan", "--config", "/is/missing.yaml"], "/is/missing.yaml"),
+        (["plan", "--preset", "rsc-1", "--chart", "/is/missing/chart.svg"], "/is/missing/chart.svg"),
+        (["plan", "--stall", "1s", "--tier", "disk:stall=1min"], "--stall"),
         (["simulate", "--stall", "1min", "--mtti", "1d", "--seeds", "0"], "--seeds"),
         (["simulate", "--stall", "1min", "--mtti", "1d", "--trace", "/is/missing.csv"], "/is/missing.csv"),
         (["version", "1"], "1"),

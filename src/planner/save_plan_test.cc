@@ -1,0 +1,203 @@
+// Intervals and turns of several tiers, within what the storage follows and what was promised.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "planner/simulate.h"
+#include "planner/test_plan.h"
+
+namespace unbroken {
+namespace {
+
+const Tiers kRamAndDisk{"ram:stall=5s,recovers=0.75,recovery=1min", "disk:stall=2min,recovery=15min"};
+const Tiers kSlowStore{"ram:stall=1s,persist=1s,recovers=0.9,recovery=1min",
+                       "store:stall=5s,persist=30min,recovery=15min"};
+
+SimulationResult simulated(const Plan& p) {
+  return simulate({p.job, p.saves, {}}, 1, 200, one_by_one);
+}
+
+TEST(SavePlan, CountsTheSafestTierInAPromise) {
+  const auto refused = plan({{"mtti", "3h"}, {"rpo", "10s"}}, kRamAndDisk);
+  ASSERT_TRUE(refused.is(Code::bad_argument));
+  for (const char* part : {"--rpo", "10.0s", "disk", "2m 0s", "floor"})
+    EXPECT_NE(refused.error().what().find(part), std::string::npos) << refused.error().what();
+  EXPECT_TRUE(plan({{"mtti", "3h"}, {"rpo", "2min"}}, kRamAndDisk).is(Code::bad_argument));
+  const Tiers late{"ram:stall=5s,recovers=0.75", "disk:stall=1s,persist=10min"};
+  EXPECT_TRUE(plan({{"mtti", "3h"}, {"rpo", "10min"}}, late).is(Code::bad_argument));
+  const auto given = plan({{"mtti", "3h"}, {"rpo", "10min"}, {"interval", "9min"}}, kRamAndDisk);
+  ASSERT_TRUE(given.is(Code::bad_argument));
+  EXPECT_NE(given.error().what().find("--interval"), std::string::npos);
+}
+
+TEST(SavePlan, FindsTheBestPlanWithinAPromise) {
+  const Plan best = plan({{"mtti", "3h"}, {"rpo", "10min"}}, kRamAndDisk).value();
+  EXPECT_EQ(best.saves.bound_by, BoundBy::rpo);
+  EXPECT_TRUE(warns(best, "rpo"));
+  EXPECT_LE(best.saves.max_lost_s(), 600 + 1e-6);
+  for (const char* interval : {"100s", "200s", "234s", "290s", "470s"}) {
+    const auto given = plan({{"mtti", "3h"}, {"rpo", "10min"}, {"interval", interval}}, kRamAndDisk);
+    if (!given.ok()) continue;
+    EXPECT_LE(given.value().saves.max_lost_s(), 600 + 1e-6) << interval;
+    EXPECT_GE(best.efficiency, given.value().efficiency - 1e-9) << interval;
+  }
+  EXPECT_GT(best.efficiency, 0.758);
+  EXPECT_NEAR(best.efficiency + best.waste.sum(), 1, 1e-9);
+  EXPECT_NEAR(simulated(best).efficiency.mean / best.efficiency, 1, 0.02);
+}
+
+TEST(SavePlan, CountsEveryStallBetweenTwoTurns) {
+  // A failure may come at the very end of the safest tier's stall.
+  const Plan p = plan({{"mtti", "3h"}, {"days", "1"}}, {"ram:stall=5s,recovers=0.75,recovery=1min",
+                                                        "disk:stall=2min,persist=1min,recovery=15min"})
+                     .value();
+  const double every = static_cast<double>(p.saves.tiers[1].interval.every);
+  const double turn_s = every * p.saves.interval_s + (every - 1) * 5 + 120;
+  EXPECT_NEAR(p.saves.max_lost_s(), turn_s + 60, 1e-6);
+}
+
+TEST(SavePlan, AgreesWithTheSimulatorOnALongWrite) {
+  for (const Values& more : {Values{}, Values{{"in-flight", "2"}}, Values{{"slowdown", "0.1"}}}) {
+    Values values = more;
+    values["mtti"] = "3h";
+    const Plan p = plan(values, kSlowStore).value();
+    const SimulationResult result = simulated(p);
+    EXPECT_NEAR(result.efficiency.mean / p.efficiency, 1, 0.02) << testing::PrintToString(more);
+    EXPECT_EQ(result.saves_skipped, 0);
+  }
+}
+
+TEST(SavePlan, CountsASlowdownWithTiers) {
+  const Tiers tiers{"ram:stall=1s,persist=5s,recovers=0.9,recovery=1min",
+                    "store:stall=5s,persist=5min,recovery=10min"};
+  const Plan quick = plan({{"mtti", "2h"}}, tiers).value();
+  const Plan slow = plan({{"mtti", "2h"}, {"slowdown", "0.3"}}, tiers).value();
+  EXPECT_EQ(quick.waste.slowdown, 0);
+  EXPECT_GT(slow.waste.slowdown, 0.005);
+  EXPECT_LT(slow.efficiency, quick.efficiency - 0.005);
+  const SimulationResult result = simulated(slow);
+  EXPECT_NEAR(result.efficiency.mean / slow.efficiency, 1, 0.02);
+  EXPECT_NEAR(result.waste.slowdown, slow.waste.slowdown, 0.01);
+}
+
+TEST(SavePlan, JudgesAnIntervalBelowTheFloorByWhatIsDone) {
+  // Due every 200 s while a save takes 300 s: each second one finds no room.
+  const Values job{{"mtti", "3h"}, {"stall", "1s"}, {"persist", "5min"}, {"recovery", "1min"}};
+  Values below = job, done = job;
+  below["interval"] = "200s";
+  done["interval"] = "400s";
+  const Plan p = plan(below).value();
+  EXPECT_TRUE(warns(p, "floor"));
+  EXPECT_EQ(p.saves.bound_by, BoundBy::given);
+  EXPECT_EQ(p.efficiency, plan(done).value().efficiency);
+  EXPECT_EQ(p.saves.max_lost_s(), 400 + 1 + 300);
+  const SimulationResult result = simulated(p);
+  EXPECT_GT(result.saves_skipped, 0);
+  EXPECT_NEAR(result.efficiency.mean / p.efficiency, 1, 0.02);
+  below["rpo"] = "600s";
+  EXPECT_TRUE(plan(below).is(Code::bad_argument));
+}
+
+TEST(SavePlan, PlansManyTiers) {
+  Tiers tiers;
+  for (int i = 0; i < 20; ++i)
+    tiers.push_back(fmt::format("t{}:stall={}s,persist={}s,recovers={},recovery=1min", i, 1 << (i / 2),
+                                1 << (i / 2), 1 - std::pow(0.5, i + 1)));
+  for (const Values& more : {Values{}, Values{{"rpo", "10h"}}}) {
+    Values values = more;
+    values["mtti"] = "10h";
+    const Plan p = plan(values, tiers).value();
+    EXPECT_GT(p.efficiency, 0.5);
+    EXPECT_LE(p.saves.max_lost_s(), p.job.rpo_s);
+  }
+}
+
+TEST(SavePlan, DropsNothingThatTiersSayBetter) {
+  const std::vector<std::pair<Values, const char*>> beside{{{{"stall", "3s"}}, "--stall"},
+                                                           {{{"persist", "3s"}}, "--persist"},
+                                                           {{{"recovery", "3min"}}, "--recovery"},
+                                                           {{{"load", "3min"}}, "--load"}};
+  for (const auto& [values, names] : beside) {
+    const auto refused = plan(values, kRamAndDisk);
+    ASSERT_TRUE(refused.is(Code::bad_argument)) << names;
+    EXPECT_NE(refused.error().what().find(names), std::string::npos) << refused.error().what();
+  }
+  // A recovery stays for those that say none, and a preset's times give way.
+  const Plan p = plan({{"mtti", "3h"}, {"recovery", "7min"}},
+                      {"ram:stall=5s,recovers=0.75,recovery=1min", "disk:stall=2min"})
+                     .value();
+  EXPECT_EQ(p.saves.tiers[1].times.recovery_s, 420);
+  EXPECT_TRUE(plan({}, kRamAndDisk, "h100-100k-async").ok());
+}
+
+TEST(Plan, AsksForTheShareThatATierSurvives) {
+  const auto refused = plan({{"mtti", "3h"}}, {"ram:stall=5s", "disk:stall=2min"});
+  ASSERT_TRUE(refused.is(Code::bad_argument));
+  EXPECT_NE(refused.error().what().find("--tier ram"), std::string::npos) << refused.error().what();
+  EXPECT_NE(refused.error().what().find("recovers="), std::string::npos) << refused.error().what();
+}
+
+TEST(Plan, RefusesWhatStandsThereTwice) {
+  const auto twice = plan({}, {"ram:stall=5s,recovers=0.5", "ram:stall=6s"});
+  ASSERT_TRUE(twice.is(Code::bad_argument));
+  EXPECT_NE(twice.error().what().find("\"ram\" stands there twice"), std::string::npos);
+  const auto key = plan({}, {"ram:stall=5s,stall=6s"});
+  ASSERT_TRUE(key.is(Code::bad_argument));
+  EXPECT_NE(key.error().what().find("stall stands there twice"), std::string::npos);
+}
+
+TEST(Plan, NamesTheFlagThatIsOutOfRange) {
+  const std::vector<std::pair<Values, const char*>> refusals{
+      {{{"persist", "1e30s"}}, "--persist"},
+      {{{"recovery", "1e30s"}}, "--recovery"},
+      {{{"stall", "1e30s"}}, "--stall"},
+      {{{"interval", "1e30s"}}, "--interval"},
+      {{{"mtti", "1e-12s"}}, "--mtti"},
+      {{{"node-mtbf", "1e-12s"}}, "--node-mtbf"},
+      {{{"failures-per-1000-node-days", "1e30"}}, "--failures-per-1000-node-days"},
+      {{{"state", "1TB"}, {"bandwidth", "1e-9B/s"}}, "--bandwidth"},
+      {{{"gpu-hour-usd", "1e300"}}, "--gpu-hour-usd"},
+      {{{"gb-month-usd", "1e300"}}, "--gb-month-usd"}};
+  for (const auto& [more, names] : refusals) {
+    Values values = more;
+    values.emplace("stall", "5s");
+    const auto refused = plan(values);
+    ASSERT_TRUE(refused.is(Code::bad_argument)) << names;
+    EXPECT_TRUE(refused.error().what().starts_with(names)) << refused.error().what();
+  }
+  const auto tier = plan({}, {"ram:stall=1e30s"});
+  ASSERT_TRUE(tier.is(Code::bad_argument));
+  EXPECT_TRUE(tier.error().what().starts_with("--tier ram")) << tier.error().what();
+}
+
+TEST(Plan, RefusesALongValueWithoutRepeatingIt) {
+  const std::string longest(100'000, '9');
+  const auto refused = plan({{"stall", longest}});
+  ASSERT_TRUE(refused.is(Code::bad_argument));
+  EXPECT_LT(refused.error().what().size(), 200U);
+  const auto tier = plan({}, {"ram:stall=" + longest});
+  ASSERT_TRUE(tier.is(Code::bad_argument));
+  EXPECT_LT(tier.error().what().size(), 200U);
+}
+
+TEST(Plan, WarnsWhereAPresetsFailuresAreOfAnotherSize) {
+  EXPECT_TRUE(warns(plan({{"gpus", "1024"}}, {}, "llama3").value(), "preset-mtti"));
+  for (const auto& [preset, values] : {std::pair<const char*, Values>{"llama3", {}},
+                                       {"llama3", {{"gpus", "16384"}}},
+                                       {"llama3", {{"gpus", "1024"}, {"mtti", "1d"}}},
+                                       {"llama3", {{"gpus", "1024"}, {"node-mtbf", "1y"}}},
+                                       {"rsc-1", {{"gpus", "1024"}}}})
+    EXPECT_FALSE(warns(plan(values, {}, preset).value(), "preset-mtti")) << preset;
+}
+
+TEST(Plan, NamesNothingAsAnImprovementThatIsNone) {
+  for (const char* mtti : {"20min", "3h", "30h"})
+    for (const Tiers& tiers : {kRamAndDisk, kSlowStore}) {
+      const Plan p = plan({{"mtti", mtti}}, tiers).value();
+      for (const Sensitivity& one : p.sensitivity) EXPECT_GE(one.efficiency_gain, 0) << one.parameter;
+    }
+}
+
+}  // namespace
+}  // namespace unbroken
