@@ -127,7 +127,10 @@ double FailureRate::quantile_per_node_day(double share) const {
   const auto below = [&](double rate) {
     double sum = 0;
     for_each_part([&](double weight, double shape, double node_days) {
-      if (weight > 1e-9) sum += weight * gamma_p(shape, rate * node_days);
+      // Of less than one failure a Gamma belief lies nearly all at none, and an interval of it says nothing
+      // of its mean: it is told as that of one failure with the same mean.
+      const double told = std::max(shape, 1.0);
+      if (weight > 1e-9) sum += weight * gamma_p(told, rate * node_days * told / shape);
     });
     return sum;
   };

@@ -45,7 +45,7 @@ def test_a_life_that_resumes_knows_which_run_its_checkpoint_is_of(trained):
     with unbroken.Run(trained) as run:
         run.attach(model={"layer.0": {"weight": numpy.ones(2), "bias": numpy.zeros(1)}, "head": numpy.ones(1)}, n=[1, 2])
         run.restore()
-        assert run._loader.saved.uuid and run._loader.saved.uuid == unbroken.load(trained).run
+        assert run._restoring.saved.uuid and run._restoring.saved.uuid == unbroken.load(trained).run
 
 
 @pytest.mark.parametrize(
