@@ -165,8 +165,6 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
     """Options for the core. Errors: Misconfigured, naming the keyword."""
     if not _is_text(every) and not _is_count(every, -_MANY):
         raise Misconfigured(f'every={every!r}: give a number of steps (every=50), a duration (every="10min") or "auto"')
-    if _is_text(every) and every.strip().isdecimal():
-        raise Misconfigured(f'every={every!r} has no unit: every={every.strip()} for steps, every="{every.strip()}min" for minutes')
     if isinstance(every, Integral) and every < 1:
         raise Misconfigured(f"every={every}: at least 1 step")
     if not _is_count(keep_last, 1) or keep_last >= _MANY:
