@@ -34,7 +34,8 @@ class Run:
     """A run in the directory `path`, or in that of UNBROKEN_DIR.
 
     `every`: completed steps (an int, or its digits as a text), a duration ("10min"), or "auto". `keep_last`: good
-    checkpoints that stay, and at least two that were read back. Kept besides, and saved whatever `every` says: with `keep_best=("val_loss", "min")`
+    checkpoints that stay, and at least two that were read back. Kept besides, and saved whatever `every` says:
+    with `keep_best=("val_loss", "min")`
     (or "max") the best by a logged metric, with `keep_every=N` those of every N-th step. `resume`: "newest", 1200,
     "1200.a3", "best:val_loss", "tag:NAME".
     `fresh=True` permits a start from nothing where nothing valid is left; never beside a damaged or missing journal.
