@@ -32,7 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import ettr_log  # noqa: E402
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools/campaign"))
 import ledger  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,6 +14,7 @@ from unbroken import _native, audit, ending, functional, options, signals
 from unbroken._native import call
 from unbroken._state.attached import Attached, Restoring
 from unbroken._state.permits.ways import Ways
+from unbroken._state.watch import OptimizerWatch
 from unbroken.audit import Unattached
 from unbroken.errors import Bug, Interrupted, Misconfigured, naming, say
 from unbroken.feeds import Feed
@@ -25,7 +26,6 @@ from unbroken.saver import Saver
 from unbroken.saving import Saving
 from unbroken.signals import StopSignal
 from unbroken.start import start_lines
-from unbroken.watch import OptimizerWatch
 
 _SLICE_S = 0.2
 

@@ -24,6 +24,7 @@ CrashCount for_every_crash(const CrashOptions& options, const SimWorld::Body& bo
     const LossStates left = world.disk().power_loss_states(options.states_max, random);
     count.is_complete = count.is_complete && left.is_complete;
     const auto is_new = [&](const Xxh128& image) {
+      if (image.low % options.parts != options.part) return false;
       return !options.promised || seen.emplace(image, options.promised()).second;
     };
     for (const DiskImage& image : left.images) {
@@ -34,7 +35,7 @@ CrashCount for_every_crash(const CrashOptions& options, const SimWorld::Body& bo
       ++count.states;
     }
     crash.is_power_loss = false;
-    if (crash.is_finished || is_new(world.disk().image().hash())) {
+    if (is_new(world.disk().image().hash()) || (crash.is_finished && options.part == 0)) {
       check(world, crash);
       ++count.states;
     }

@@ -21,6 +21,8 @@ struct CrashOptions {
   SpawnOptions process = {};
   /// What the body has promised so far. With it, equal disks under equal promises are looked at once in all.
   std::function<std::uint64_t()> promised = {};
+  /// Only the disks whose hash falls into `part` of `parts`, so that processes can share the work.
+  std::size_t part = 0, parts = 1;
 };
 
 struct Crash {

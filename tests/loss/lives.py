@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-for part in ("tools", "tests/cli", "tests/crash"):
+for part in ("tools/campaign", "tests/cli", "tests/crash"):
     sys.path.insert(0, str(ROOT / part))
 
 import blocks  # noqa: E402

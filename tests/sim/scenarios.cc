@@ -288,18 +288,18 @@ struct Workload {
 
 Swept sweep(std::size_t states_max, std::size_t part, std::size_t parts) {
   Swept out;
-  std::size_t index = 0;
   for (const Workload w :
        {Workload{0, 1, 0}, {0, 2, 0}, {0, 1, 1}, {2, 1, 0}, {2, 2, 0}, {2, 1, 1}, {2, 3, 0}, {0, 3, 0}}) {
     const Life life{.steps = w.before + w.saves, .keep_last = 1, .verified_min = 1, .is_draining = true};
-    if (index++ % parts != part) continue;
     ++out.workloads;
     std::optional<Oracle> oracle;
     const CrashCount count = for_every_crash(
         {.seed = 1,
          .states_max = states_max,
          .start = disk_with(w.before),
-         .promised = [&] { return oracle->acknowledged_count(); }},
+         .promised = [&] { return oracle->acknowledged_count(); },
+         .part = part,
+         .parts = parts},
         [&](SimProcess& me) {
           oracle.emplace(me.world());
           live(me, life, *oracle);

@@ -32,7 +32,7 @@ struct Swept {
 };
 /// Every workload of up to three saves and loads on a run that is new or has two checkpoints: a crash at
 /// every storage call, every outcome of power loss there up to `states_max`; equal disks under equal promises
-/// are looked at once. `part` of `parts` takes every so many-th workload.
+/// are looked at once. `part` of `parts` takes its share of the disks.
 Swept sweep(std::size_t states_max, std::size_t part = 0, std::size_t parts = 1);
 
 }  // namespace unbroken::toy

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import ledger
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/fuzz"
 RSS_MB, MALLOC_MB = 1024, 256  # ASan needs address space, so memory is bounded by use and by single allocations
 
@@ -70,7 +70,7 @@ def main() -> int:
         total += count
         print(f"{name}: {count} inputs in {elapsed:.0f} s, {'FOUND' if found else 'nothing found'}", flush=True)
         if options.ledger:
-            command = f"tools/fuzz.py --seconds {options.seconds} --jobs {options.jobs} {name}"
+            command = f"tools/campaign/fuzz.py --seconds {options.seconds} --jobs {options.jobs} {name}"
             ledger.append("fuzz", f"fuzz:{name}", n=count, violations=int(found), elapsed_s=elapsed, command=command,
                           commit=commit)
     print(f"{total} inputs in all")

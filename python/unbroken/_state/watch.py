@@ -7,12 +7,21 @@ import sys
 from unbroken.errors import Misconfigured
 
 
+def _is_accumulated(optimizers) -> bool:
+    """Do their parameters hold gradients that a later step could add to?"""
+    gradients = (parameter.grad for one in optimizers for group in one.param_groups for parameter in group["params"])
+    held = [gradient for gradient in gradients if gradient is not None]
+    values = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in held]
+    return all(bool(one.isfinite().all()) for one in values) and any(bool(one.any()) for one in values)
+
+
 class OptimizerWatch:
     """The attached torch optimizers and scalers."""
 
     def __init__(self):
         self._stepped = False
         self._handles: dict[int, object] = {}
+        self._optimizers: list = []
         self._scalers: list = []  # [scaler, what it held at the last boundary]
 
     def add(self, value) -> None:
@@ -27,6 +36,7 @@ class OptimizerWatch:
         for leaf in rich_leaves(value):
             if isinstance(leaf, torch.optim.Optimizer) and id(leaf) not in self._handles:
                 self._handles[id(leaf)] = leaf.register_step_post_hook(self._on_step)
+                self._optimizers.append(leaf)
             elif isinstance(leaf, SCALERS):
                 self._scalers.append([leaf, self._mark(leaf)])
 
@@ -39,17 +49,19 @@ class OptimizerWatch:
         return getattr(scaler, "_per_optimizer_states", None)
 
     def check(self) -> None:
-        """Errors: Misconfigured where torch optimizers are attached and none stepped since the last boundary."""
+        """Errors: Misconfigured where torch optimizers are attached, none stepped since the last boundary, and their
+        parameters hold gradients: those would not be part of a checkpoint. A step that was skipped is none of that:
+        its gradients were cleared, or are not finite, so that nothing can be added to them."""
         updated = False
         for entry in self._scalers:
             mark = self._mark(entry[0])
             updated = updated or mark is not entry[1]
             entry[1] = mark
-        if self._handles and not self._stepped and not updated:
+        if self._handles and not self._stepped and not updated and _is_accumulated(self._optimizers):
             raise Misconfigured(
                 "no attached optimizer has stepped since the last boundary: gradients that were accumulated would not "
-                "be part of a checkpoint; accumulate within one body, "
-                "or call run.step(accumulate=N) after each micro-batch"
+                "be part of a checkpoint; accumulate within one body, or call run.step(accumulate=N) after each "
+                "micro-batch; where a step is skipped on purpose, clear its gradients (optimizer.zero_grad())"
             )
         self._stepped = False
 
@@ -58,3 +70,4 @@ class OptimizerWatch:
         for handle in self._handles.values():
             handle.remove()
         self._handles.clear()
+        self._optimizers.clear()
