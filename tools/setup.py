@@ -13,7 +13,7 @@ VENV = ROOT / ".venv"
 # Debian 12 and 13 know all of these names.
 PACKAGES = """
     g++ cmake ninja-build ccache pkg-config binutils git ca-certificates
-    libfmt-dev nlohmann-json3-dev libxxhash-dev libssl-dev libcli11-dev libyaml-cpp-dev libre2-dev
+    libfmt-dev nlohmann-json3-dev libxxhash-dev libssl-dev libcli11-dev liburing-dev libyaml-cpp-dev libre2-dev
     libgtest-dev libgmock-dev
     clang-19 libclang-rt-19-dev clang-format-19
     spin zsh man-db

@@ -1,0 +1,93 @@
+"""The process of one entrant: it holds the state and obeys orders. The clock is with whoever gives them.
+
+    python child.py ORDERS ANSWERS      two descriptors; an order and an answer is a line of JSON
+
+What an entrant prints goes to its standard error. An order that fails is answered with {"error"}.
+"""
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import rivals  # noqa: E402
+from race import state as states  # noqa: E402
+from race import training  # noqa: E402
+
+
+class Child:
+    def __init__(self):
+        self.rival = self.state = self.loaded = self.saved = self.loop = None
+
+    def open(self, name, folder, shape=None, mib=0, train=False, threads=0):
+        """Makes the state, or a training, and the entrant for it."""
+        import torch
+
+        if threads:
+            torch.set_num_threads(threads)
+        entrant = rivals.ENTRANTS[name]
+        if train:
+            self.loop = training.Loop(mib)
+            self.state = self.loop.state
+        else:
+            self.state = states.tensors(states.sizes(shape, mib))
+        self.rival = entrant.make(Path(folder), self.state, self.loop)
+        if train:
+            self.loop.enter(self.rival)
+        return {"bytes": sum(tensor.numel() * tensor.element_size() for tensor in self.state.values()),
+                "tensors": len(self.state), "version": self.rival.version()}
+
+    def change(self):
+        states.change(self.state)
+
+    def save(self, folder):
+        self.rival.save(Path(folder))
+
+    def settle(self):
+        self.rival.settle()
+
+    def remember(self):
+        """What a load has to give back; the live state is spoiled, so that nothing comes from there."""
+        if self.saved is None:
+            self.saved = states.digests(self.state)
+        self.loaded = None
+        states.spoil(self.state)
+
+    def load(self, folder):
+        self.loaded = self.rival.load(Path(folder))
+
+    def check(self):
+        """Whether the load gave back every tensor; its memory is given up."""
+        missing = self.saved - states.digests(self.loaded)
+        self.loaded = None
+        return {"equal": not missing, "missing": sum(missing.values())}
+
+    def __getattr__(self, order):
+        return getattr(self.loop, order)
+
+    def close(self):
+        self.rival.close()
+
+
+def main():
+    orders, answers = os.fdopen(int(sys.argv[1]), "r"), os.fdopen(int(sys.argv[2]), "w")
+    child = Child()
+    for line in orders:
+        order = json.loads(line)
+        try:
+            answer = getattr(child, order.pop("do"))(**order) or {}
+        except BaseException as error:
+            traceback.print_exc()
+            text = str(error).strip().splitlines() or [""]
+            answer = {"error": f"{type(error).__name__}: {text[0]}"[:300]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    os._exit(0)  # whatever threads an entrant left
+
+
+if __name__ == "__main__":
+    os.dup2(2, 1)
+    main()
