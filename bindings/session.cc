@@ -159,7 +159,7 @@ class PySession {
     report["step"] = opened.resume ? opened.resume->step : 0;
     report["attempt"] = opened.attempt;
     report["name"] = opened.resume ? nb::cast(opened.resume->name()) : nb::none();
-    report["is_never_committed"] = opened.attempt > 1 && opened.history.checkpoints().empty();
+    report["is_never_committed"] = opened.attempt > 1 && !opened.history.has_commits();
     report["run"] = opened.run;
     report["survives"] = std::string(runtime_->survives());
     const double age_s =

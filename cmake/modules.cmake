@@ -33,5 +33,6 @@ if(UNBROKEN_PROGRAM)
 endif()
 # What reads bytes that others wrote
 unbroken_fuzz(record SOURCES src/journal/record_fuzz.cc DEPENDS journal)
+unbroken_fuzz(fold SOURCES src/journal/fold/fold_fuzz.cc DEPENDS journal)
 unbroken_fuzz(pickle SOURCES src/exchange/pickle_fuzz.cc DEPENDS exchange)
 unbroken_fuzz(torch_zip SOURCES src/exchange/torch_zip_fuzz.cc DEPENDS exchange)

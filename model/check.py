@@ -56,6 +56,7 @@ VERIFIED = "((vm>>c)&1)"
 INTACT = "!(count)||(nok>=1)"
 DURABLE_TIER = "((dm>>c)&1)"
 REFERENCE = "(s==0)||"
+FOLD_THERE = "(j==0)||(fold[j]==2)"
 REACHED = "assertion violated 0"
 
 SCRUB3 = "N=1 A=1 S=3 POSIX=0 SCRUB=1"
@@ -89,6 +90,8 @@ TABLE = [
     Row("DELETED, 2 attempts x 2 saves", "N=1 S=2 POSIX=0 DEL=1", 929778),
     Row("DELETED, posix, loader", "N=1 DEL=1 READER=1", 925448),
     Row("DELETED, two collectors, quarantine", "N=1 A=1 S=2 POSIX=0 DEL=1 NGC=2 SCRUB=1 BADW=1", 4646444, full=True),
+    Row("folds, a SUMMARY in every second slot", "N=1 FOLD=2", 112247),
+    Row("folds, a SUMMARY in every third slot", "N=1 FOLD=3", 78461),
     # ---- must fail: one departure from the rules each
     Row("rename instead of link", "M_RENAME_INSTEAD_OF_LINK", 2837, IN_JOURNAL),
     Row("rename instead of link, object store", "N=1 POSIX=0 M_RENAME_INSTEAD_OF_LINK", 3051, DELETES_NAMED),
@@ -125,6 +128,9 @@ TABLE = [
     Row("resume point unprotected", "N=1 S=2 POSIX=0 ROLL=1 M_RESUME_UNPROTECTED", 198881, RESUME),
     Row("loader takes a forgotten save for a free one",
         "N=1 POSIX=0 DEL=1 READER=1 M_LOADER_TRUSTS_NO_INTENT", 13255, WHOLE),
+    Row("SUMMARY of a stale prefix", "N=1 FOLD=2 M_SUMMARY_STALE", 3323, DELETES_NAMED),
+    Row("SUMMARY before its fold is durable", "N=1 FOLD=2 M_SUMMARY_BEFORE_FOLD", 975, FOLD_THERE),
+    Row("fold removed before the newer SUMMARY is durable", "N=1 FOLD=2 M_FOLD_REMOVED_WITHOUT_SYNC", 3905, FOLD_THERE),
     Row("retention does condemn (a check of the check)", WARM3 + " K=2 V=2 ROT=1 REACH", 346, REACHED),
     # ---- larger ones
     Row("retention K=2 V=2, one rots, one bad", WARM3 + " K=2 V=2 ROT=1 BADW=1", 10888392, full=True),

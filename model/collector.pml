@@ -59,6 +59,14 @@ active [NGC] proctype collector() {
 #endif
 again: true;
   atomic { (power_gen == 0 || !PWEND) -> g = power_gen; h = 0; c = 0; q = 0; v = 0; NOTE; catch_up(h) };
+#if FOLD
+  /* a fold goes once a newer SUMMARY, which names another, is durable */
+#if POSIX && !defined(M_FOLD_REMOVED_WITHOUT_SYNC)
+  atomic { g == power_gen -> sync_to(h) };
+#endif
+  d_step { g == power_gen -> find_fold(h); k = 0;
+           do :: k < summary -> fold[k] = 0; k++ :: else -> break od; k = 0 };
+#endif
   if                                         /* look at one save */
   :: atomic { c = 0 }
   :: atomic { C > 1 -> c = 1 }
@@ -93,6 +101,9 @@ g_check: true;
 #endif
 #if REREAD
      atomic { if :: SAME(h) :: else -> goto again fi };
+#endif
+#if FOLD
+     if :: DUE(h) -> summarise(h, (g == power_gen)); atomic { g == power_gen -> catch_up(h); goto g_check } :: else fi;
 #endif
      if
      :: d_step { g == power_gen && FREE(h) ->

@@ -24,7 +24,8 @@
  * Faults     BADW shards damaged when written, ROT shards damaged later, FB damage met by a resuming rank,
  *            TIER node-local commits and node loss, HINT head hints, ROLL resume from an older save,
  *            SURV server restart
- * Other      INC save s>0 names shard 0 of the save before it, DEL DELETED records, REACH condemning at all fails,
+ * Other      INC save s>0 names shard 0 of the save before it, DEL DELETED records, FOLD a SUMMARY is due in each slot
+ *            that is a multiple of it, REACH condemning at all fails,
  *            NOQ3 leaves out the checks on ghost damage so that the journal-only ones are what is tested */
 #ifndef N
 #define N 2
@@ -99,6 +100,9 @@
 #ifndef DEL
 #define DEL 0
 #endif
+#ifndef FOLD
+#define FOLD 0
+#endif
 
 #define C (A*S)                           /* saves, at most 8: sets of saves are bit masks            */
 #define ALL ((1<<N)-1)
@@ -109,7 +113,12 @@
 #define QV 0
 #endif
 #define DAMAGE (BADW || ROT || SCRUB || FB)
-#define SLOTS (A + C + C + 1 + 2*READER + 2*C*QV + ABORTS + C*TIER + C*DEL)
+#define FACTS (A + C + C + 1 + 2*READER + 2*C*QV + ABORTS + C*TIER + C*DEL)
+#if FOLD
+#define SLOTS (FACTS + FACTS/(FOLD-1) + 1)
+#else
+#define SLOTS FACTS
+#endif
 #define ONLY(c) (1 << (c))
 #define NOT(x) (255 ^ (x))
 #define HAS(x, c) (((x) >> (c)) & 1)
@@ -126,6 +135,7 @@
 #define ABORT 8
 #define PROMOTED 9
 #define DELETED 10
+#define SUMMARY 11                        /* argument: how many slots the fold that it names holds      */
 
 #include "journal.pml"
 #include "rank.pml"

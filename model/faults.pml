@@ -117,6 +117,14 @@ active proctype power() {
           do :: j < N -> if :: shard[i].at[j] == 1 -> shard[i].at[j] = 0 :: shard[i].at[j] == 1 -> shard[i].at[j] = 2 :: else fi; j++
              :: else -> break od; i++
        :: else -> break od;
+#if FOLD
+    i = 0; j = 0;                             /* I16: the newest SUMMARY names a fold that is there */
+    do :: i < SLOTS -> if :: fold[i] == 1 -> fold[i] = 0 :: fold[i] == 1 -> fold[i] = 2 :: else fi;
+                       if :: jtype[i] == SUMMARY -> j = i :: else fi; i++
+       :: else -> break od;
+    assert(j == 0 || fold[j] == 2);
+    j = 0;
+#endif
     i = 0;                                    /* I7: no hole in the journal */
     do :: i < SLOTS-1 -> assert(!(jtype[i] == NONE && jtype[i+1] != NONE)); i++ :: else -> break od;
 #if HINT

@@ -10,6 +10,9 @@ bit deleted[C];                           /* the collector finished with it     
 #if HINT
 byte hint = 0;                            /* advisory head of the journal                             */
 #endif
+#if FOLD
+byte fold[SLOTS];                         /* the object of a slot's SUMMARY: absent, not synced, durable */
+#endif
 #ifdef M_PINS_OUTSIDE
 byte sidepin = NOC;
 #endif
@@ -35,7 +38,8 @@ bit restarted = 0; byte lowdrop = SLOTS;  /* the lowest slot the restart dropped
 
 /* ---------------------------------------------------------------- folding the journal
  * scan(h, a, c) folds slots 0..h-1 as attempt a and save c see them.  The results are scratch: they live
- * only inside the step that called it. */
+ * only inside the step that called it.  With FOLD they are what a start sees: the newest SUMMARY whose object is
+ * there stands for the slots that were folded into it, and those between them and the SUMMARY are not read. */
 hidden byte k; hidden byte m_; hidden byte q2; hidden byte ca;
 hidden byte newest;                       /* newest COMMIT                                            */
 hidden byte top_open;                     /* newest OPEN, plus one                                    */
@@ -46,13 +50,31 @@ hidden byte settled;                      /* c can no longer be committed, or is
 hidden byte cm; hidden byte im; hidden byte qm; hidden byte vm; hidden byte dm;           /* sets of saves with COMMIT,
                                              INTENT, QUARANTINE, VERIFIED, on a durable tier          */
 hidden byte good; hidden byte count; hidden byte ok_; hidden byte nok;
+#if FOLD
+hidden byte summary; hidden byte folded;  /* slot of that SUMMARY, and its argument                   */
+hidden byte is_truth;                     /* ghost: fold every record, whatever a SUMMARY says        */
+inline find_fold(h) {
+  summary = 0; folded = 0; k = 0;
+  do :: k < h -> if :: jtype[k] == SUMMARY && fold[k] && !is_truth && h < SLOTS -> summary = k; folded = jarg[k] :: else fi; k++
+     :: else -> break od;
+  k = 0
+}
+#endif
 
 inline scan(h, a, c) {
   newest = NOC; top_open = 0; fenced = 0; is_commit = 0; intent = 0; aborted = 0; pinned = 0; later = 0;
   settled = 0; cm = 0; im = 0; qm = 0; vm = 0; dm = 0; k = 0;
+#if FOLD
+  find_fold(h);
+#endif
   do
   :: k < h ->
      if
+#if FOLD
+     :: k >= folded && k < summary -> skip
+     :: else ->
+     if
+#endif
      :: jtype[k] == OPEN   -> top_open = jarg[k] + 1; if :: jarg[k] > a -> fenced = 1 :: else fi
      :: jtype[k] == COMMIT -> m_ = jarg[k] & 31; newest = m_; cm = cm | ONLY(m_);
            if :: jarg[k] < 32 -> dm = dm | ONLY(m_) :: else fi;
@@ -80,7 +102,11 @@ inline scan(h, a, c) {
            if :: (jarg[k] & 31) == c -> pinned = pinned & (3 ^ ONLY(jarg[k] >> 5)) :: else fi
 #endif
      :: else
-     fi; k++
+     fi
+#if FOLD
+     fi
+#endif
+     ; k++
   :: else -> break
   od;
   k = 0
@@ -104,6 +130,31 @@ inline put(h, type, arg) {
   assert(h == 0 || jtype[h-1] != NONE);
   jtype[h] = type; jarg[h] = arg; jdur[h] = 1 - POSIX; h++
 }
+/* FOLD: a SUMMARY is due in slot h.  Its object is durable before the record, and both hold exactly 0..h-1. */
+#if FOLD
+#define DUE(h) (h > 0 && (h % FOLD) == 0 && h < SLOTS)
+inline write_fold(h, on) { d_step { on -> if :: fold[h] == 0 -> fold[h] = 2 - POSIX :: else fi } }
+inline sync_fold(h, on) { d_step { on -> if :: fold[h] == 1 -> fold[h] = 2 :: else fi } }
+#ifdef M_SUMMARY_STALE
+#define FOLDED(h) (h - 1)
+#else
+#define FOLDED(h) h
+#endif
+inline summarise(h, on) {
+#ifndef M_SUMMARY_BEFORE_FOLD
+  write_fold(h, on);
+  sync_fold(h, on);
+#endif
+  if
+  :: d_step { on && FREE(h) -> m_ = FOLDED(h); put(h, SUMMARY, m_) };
+#ifdef M_SUMMARY_BEFORE_FOLD
+     write_fold((h-1), on);
+     sync_fold((h-1), on)
+#endif
+  :: d_step { on && TAKEN(h) -> h++ }
+  fi
+}
+#endif
 /* SURV: has slot h-1, re-read by name, still the hash this process holds? */
 #if SURV && !defined(M_NO_REREAD_AFTER_SYNC)
 #define REREAD 1

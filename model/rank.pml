@@ -32,6 +32,9 @@ o_read:   atomic { ALIVE -> NOTE; catch_up(h) };
 #if REREAD
           atomic { ALIVE -> if :: SAME(h) :: else -> h = 0; goto o_read fi };
 #endif
+#if FOLD
+          if :: DUE(h) -> summarise(h, ALIVE); goto o_read :: else fi;
+#endif
           if
           :: d_step { ALIVE && FREE(h) ->
                       scan(h, a, 0); good = GOOD; top(good);
@@ -179,10 +182,19 @@ c_check: true;
 #if REREAD
      atomic { ALIVE -> if :: SAME(h) :: else -> h = 0; goto c_read fi };
 #endif
+#if FOLD
+     if :: DUE(h) -> summarise(h, ALIVE); goto c_read :: else fi;
+#endif
 c_put: true;
      if
      :: d_step { ALIVE && FREE(h) ->
+#if FOLD
+                 is_truth = 1;
+#endif
                  scan(h, a, c); assert(!fenced && !settled); assert(!aborted);   /* I2, I3, I11 */
+#if FOLD
+                 is_truth = 0;
+#endif
 #if SURV
                  seen = restarted;
 #endif

@@ -129,6 +129,9 @@ def main(arguments: list[str]) -> int:
         print(state)
         return 0
     status = 0
+    for key, offset, what in run.journal.damaged_folds() if arguments[1:2] == ["verify"] else ():
+        print(f"{key} at {offset}: {what}")
+        status = 65
     for checkpoint in reversed(run.journal.checkpoints.values()):
         if checkpoint.is_condemned:
             continue

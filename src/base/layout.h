@@ -10,6 +10,7 @@ inline constexpr std::string_view kRunKey = "RUN";
 inline constexpr std::string_view kHintKey = "hint";
 inline constexpr std::string_view kJournalPrefix = "journal/";
 inline constexpr std::string_view kDataPrefix = "data/";
+inline constexpr std::string_view kFoldPrefix = "fold/";
 inline constexpr std::string_view kMetricsPrefix = "metrics/";
 
 /// Every folder that this version or a later one keeps there.

@@ -36,9 +36,9 @@ Result<std::unique_ptr<Runtime>> open_directory(const std::string& directory) {
   return opened;
 }
 
-Result<Look> look_at(const std::string& directory) {
+Result<Look> look_at(const std::string& directory, ReadJournal::Purpose purpose) {
   UNBROKEN_TRY(std::unique_ptr<Runtime> runtime, open_directory(directory));
-  auto journal = look_at_run(runtime->seams(), runtime->seams().within(kCallLimit));
+  auto journal = look_at_run(runtime->seams(), runtime->seams().within(kCallLimit), purpose);
   if (!journal.ok()) return pointing_to_path(std::move(journal).error(), directory);
   return Look{std::move(runtime), std::move(journal).value()};
 }

@@ -22,7 +22,7 @@ struct Look {
 
 /// Errors: not_found (missing, empty, not a run), journal_unreadable, bad_argument (writable by everybody),
 /// unsupported, unavailable. Each names the directory and has a next command.
-Result<Look> look_at(const std::string& directory);
+Result<Look> look_at(const std::string& directory, ReadJournal::Purpose purpose = ReadJournal::Purpose::look);
 /// Only opens the directory.
 Result<std::unique_ptr<Runtime>> open_directory(const std::string& directory);
 

@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "engine/driver.h"
 #include "engine/reader.h"
+#include "engine/verify_folds.h"
 #include "format/keys.h"
 #include "format/run_object.h"
 #include "journal/slots.h"
@@ -115,6 +116,8 @@ class Verify {
     Verdict verdict{look_.journal.bytes_read, {}};
     for (const std::uint64_t slot : look_.journal.repaired)
       verdict.errors.push_back({slot_key(slot), 0, "repaired from its second copy"});
+    UNBROKEN_TRY(const std::vector<Damage> of_folds, verify_folds(seams_, look_.journal, by()));
+    verdict.errors.insert(verdict.errors.end(), of_folds.begin(), of_folds.end());
     UNBROKEN_DO(verify_run_object(verdict));
     return verdict;
   }
@@ -225,7 +228,7 @@ Result<> show(const Report& report, const std::optional<Error>& failure, bool is
 }
 
 Result<int> verify(const std::string& directory, const std::string& at, bool is_json) {
-  auto looked = look_at(directory);
+  auto looked = look_at(directory, ReadJournal::Purpose::audit);
   if (looked.is(Code::journal_unreadable)) {
     UNBROKEN_TRY(const Report broken, report_broken(directory));
     UNBROKEN_DO(show(broken, looked.error(), is_json));

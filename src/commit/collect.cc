@@ -8,6 +8,7 @@
 #include "commit/decide.h"
 #include "commit/sub_append.h"
 #include "format/keys.h"
+#include "journal/fold/fold.h"
 #include "journal/retention.h"
 
 namespace unbroken {
@@ -48,6 +49,8 @@ struct Collect::Impl {
     removing,
     removing_folder,
     deleting,
+    listing_folds,
+    removing_folds,
     over
   };
 
@@ -112,25 +115,45 @@ struct Collect::Impl {
   std::vector<Action> append_deleted() {
     gone.clear();
     for (const Checkpoint& c : history.checkpoints()) {
-      if (!c.is_intended || c.is_deleted || gone.size() == kDeletedMax) continue;
+      if (!c.is_intended || gone.size() == kDeletedMax) continue;
       const bool is_left = std::find(left.begin(), left.end(), c.commit.save) != left.end();
       if (!is_left) gone.push_back(c.commit.save);
     }
-    if (gone.empty()) {
-      state = State::over;
-      return {};
-    }
-    return start_append(State::deleting,
-                        [this](const History&) -> Result<Decision> { return Decision(Fact(Deleted{gone})); });
+    if (gone.empty()) return list_folds();
+    return start_append(State::deleting, [this](const History& prefix) -> Result<Decision> {
+      std::erase_if(gone,
+                    [&](const SaveId& save) { return prefix.find(save) == nullptr; });  // said by others
+      if (gone.empty()) return Decision(Stand{});
+      return Decision(Fact(Deleted{gone}));
+    });
+  }
+
+  std::vector<Action> list_folds() {
+    state = history.folds().empty() ? State::over : State::listing_folds;
+    if (state == State::over) return {};
+    return {ListPrefix{std::string(kFoldPrefix)}};
+  }
+
+  /// The slot of a SUMMARY is written once: what it does not name in a prefix that is durable, it never will.
+  bool is_obsolete_fold(const std::string& name) const {
+    const auto slot = slot_of_fold(name);
+    if (!slot || (*slot >= history.next_slot() && !UNBROKEN_MUTANT("pending_folds_removed"))) return false;
+    const auto& kept = history.folds();
+    return std::none_of(kept.begin(), kept.end(),
+                        [&](const FoldRef& ref) { return fold_key(ref) == std::string(kFoldPrefix) + name; });
+  }
+
+  std::vector<Action> next_fold() {
+    state = keys.empty() ? State::over : State::removing_folds;
+    if (keys.empty()) return {};
+    UNBROKEN_POINT("collect.before_fold");
+    return {RemoveObject{keys.back()}};
   }
 
   std::vector<Action> on_appended(Result<Appended> appended) {
     if (!appended.ok()) return fail(std::move(appended).error());
     history = std::move(appended.value().history);
-    if (state == State::deleting) {
-      state = State::over;
-      return {};
-    }
+    if (state == State::deleting) return list_folds();
     if (!appended.value().record) return list();
     condemned.push_back(std::get<Intent>(appended.value().record->fact).save);
     UNBROKEN_POINT("collect.intended");
@@ -199,6 +222,15 @@ std::vector<Action> Collect::on(const Event& event) {
       (failed == nullptr ? me.removed : me.left).push_back(save);
       return me.next_folder();
     }
+    case State::listing_folds:
+      // Whatever keeps a fold where it is, it is in nobody's way: the next collection tries again.
+      if (failed == nullptr)
+        for (const std::string& name : std::get<ListedPrefix>(event).names)
+          if (me.is_obsolete_fold(name)) me.keys.push_back(std::string(kFoldPrefix) + name);
+      return me.next_fold();
+    case State::removing_folds:
+      me.keys.pop_back();
+      return me.next_fold();
     case State::over:
       break;
   }

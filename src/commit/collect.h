@@ -6,7 +6,10 @@
 //      writers' records too;
 //   2. list data/; in every folder that this prefix proves dead: shards, indexes and sums first, then
 //      receipts, the manifest last, then the folder;
-//   3. append DELETED for the condemned ones.
+//   3. append DELETED for the condemned ones;
+//   4. list fold/; remove the folds that no SUMMARY of this prefix names, or only one older than the newest
+//   two.
+//      Those of slots that are not there yet may still be named.
 // Age never decides anything. A stale listing makes it delete less, never more.
 #include <cstdint>
 #include <functional>

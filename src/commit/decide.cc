@@ -27,9 +27,10 @@ Decide commit_decision(OpenRef mine, Commit commit, CommitFate& fate) {
     if (history.find(commit.save)) return Decision(Stand{});
     fate = CommitFate::dropped;
     if (history.is_aborted(commit.save) && !UNBROKEN_MUTANT("s6_blind_to_abort")) return Decision(Stand{});
-    for (const Checkpoint& c : history.checkpoints())
-      if (c.commit.save.attempt == commit.save.attempt && c.commit.save.step >= commit.save.step)
-        return Decision(Stand{});
+    const Attempt* newest = history.newest_attempt();
+    const bool is_of_newest = newest != nullptr && newest->open.attempt == commit.save.attempt;
+    if (is_of_newest && newest->last_commit && newest->last_commit->step >= commit.save.step)
+      return Decision(Stand{});
     fate = CommitFate::appended;
     return Decision(Fact(commit));
   };

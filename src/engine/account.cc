@@ -98,40 +98,20 @@ std::optional<Account> account_of(const Seams& seams, const History& history, co
   return std::move(account).value();
 }
 
-/// What the journal says of one attempt.
-struct Committed {
-  std::uint32_t saves = 0;
-  std::uint64_t step = 0;
-  std::int64_t at_unix_ms = 0;
-};
-
-std::vector<Committed> committed_by(const History& history) {
-  std::vector<Committed> out(history.attempts().size());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i].at_unix_ms = history.attempts()[i].at_unix_ms;
-  std::size_t i = 0;
-  for (const Checkpoint& c : history.checkpoints()) {  // in journal order, as attempts are
-    while (i + 1 < out.size() && history.attempts()[i + 1].slot < c.slot) ++i;
-    if (out.empty()) break;
-    out[i].saves += 1;
-    out[i].step = c.commit.save.step;
-    out[i].at_unix_ms = std::max(out[i].at_unix_ms, c.at_unix_ms);
-  }
-  return out;
-}
-
-PastLife life_of(const Attempt& attempt, const Committed& committed, const std::optional<Account>& account) {
+PastLife life_of(const Attempt& attempt, const std::optional<Account>& account) {
   PastLife out;
   out.nodes = 1;
-  out.saves = committed.saves;
+  out.saves = attempt.commits;
   if (!account) {
     // When it died is not known, only that it lived to its last commit.
     out.seconds =
-        static_cast<double>(std::max<std::int64_t>(committed.at_unix_ms - attempt.at_unix_ms, 0)) / 1e3;
-    out.has_lost_work = committed.saves > 0;
+        static_cast<double>(std::max<std::int64_t>(attempt.last_sign_unix_ms - attempt.at_unix_ms, 0)) / 1e3;
+    out.has_lost_work = attempt.commits > 0;
     return out;
   }
   out.seconds = account->alive_s;
-  const std::uint64_t stands_at = std::max(account->start, committed.step);
+  const std::uint64_t stands_at =
+      std::max(account->start, attempt.last_commit ? attempt.last_commit->step : 0);
   // One that was killed may have been on its way from its last step to the next, even if that one was saved.
   out.has_lost_work = account->step > account->start && (!account->is_closed || account->step > stands_at);
   return out;
@@ -199,12 +179,11 @@ Result<Account> decode_account(std::string_view bytes) {
 Past read_past(const Seams& seams, const History& history, const Deadline& by) {
   Past out;
   const std::vector<Attempt>& attempts = history.attempts();
-  const std::vector<Committed> committed = committed_by(history);
   const std::size_t count = attempts.empty() ? 0 : attempts.size() - 1;
   for (std::size_t i = 0; i < count; ++i) {
     std::optional<Account> account;
     if (i + kAccountsRead >= count) account = account_of(seams, history, attempts[i], by);
-    out.lives.push_back(life_of(attempts[i], committed[i], account));
+    out.lives.push_back(life_of(attempts[i], account));
     out.has_lost_work = out.lives.back().has_lost_work;
     if (account) out.last = std::move(account);
   }

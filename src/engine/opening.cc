@@ -24,7 +24,7 @@ constexpr int kRacesMax = 64;          // others were first so many times; falli
 class Opening {
  public:
   Opening(const Seams& seams, const OpenOptions& options, Loader& loader, const Deadline& by)
-      : seams_(seams), options_(options), loader_(loader), by_(by) {}
+      : seams_(seams), options_(options), loader_(loader), by_(by), history_(seams.fold_every) {}
 
   Result<Opened> run_it() {
     UNBROKEN_DO(read(ReadJournal::Purpose::look));

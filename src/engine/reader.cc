@@ -7,8 +7,8 @@
 
 namespace unbroken {
 
-Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by) {
-  UNBROKEN_TRY(JournalRead read, unbroken::run(seams, ReadJournal({}, ReadJournal::Purpose::look), by));
+Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by, ReadJournal::Purpose purpose) {
+  UNBROKEN_TRY(JournalRead read, unbroken::run(seams, ReadJournal(History(seams.fold_every), purpose), by));
   if (read.history.genesis()) return read;
   UNBROKEN_DO(check_may_start_fresh(seams, true, false, by));
   return Error(Code::not_found, fmt::format("{} is not a run: it is empty or holds nothing of ours",

@@ -15,7 +15,8 @@ namespace unbroken {
 
 /// The journal as it stands. Errors: not_found (not a run: missing, empty, or nothing of ours),
 /// journal_unreadable, unsupported, unavailable.
-Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by);
+Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by,
+                                ReadJournal::Purpose purpose = ReadJournal::Purpose::look);
 
 /// One checkpoint being read.
 class Reader {

@@ -1,6 +1,9 @@
 #pragma once
 // What the engine stands on. Composition roots fill it with os/ or sim/ and outlive the engine with it.
+#include <cstdint>
+
 #include "base/ids.h"
+#include "journal/history.h"
 #include "world/clock.h"
 #include "world/executor.h"
 #include "world/process.h"
@@ -14,6 +17,7 @@ struct Seams {
   Executor& executor;
   Store& store;
   Process& process;
+  std::uint64_t fold_every = kFoldEvery;  ///< for tests: a SUMMARY is due more often
 
   Nonce draw() const { return Nonce{random.next()}; }
   Deadline within(Duration limit, std::stop_token stop = {}) const {

@@ -12,6 +12,11 @@ bool is_slot(std::string_view object) {
   return object.size() == kSlotDigits && object.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+bool is_fold(std::string_view object) {
+  constexpr std::size_t kSlotDigits = 20, kBytes = kSlotDigits + 1 + 16;
+  return object.size() == kBytes && object[kSlotDigits] == '-';
+}
+
 bool is_of_the_journal(std::string_view object) {
   // Also the temporary name of a probe's object, which looks like one itself.
   return is_slot(object) || object == kProbeName || temporary_of(object) == kProbeName;
@@ -24,6 +29,7 @@ void sweep_leftovers(FileStore& store, const Deadline& by) {
     static_cast<void>(store.sweep(prefix, is_ours, by).ok());
   };
   sweep(kJournalPrefix, is_of_the_journal);
+  sweep(kFoldPrefix, is_fold);
   sweep("", [](std::string_view object) { return object == kRunKey || object == kHintKey; });
   sweep(kMetricsPrefix, [](std::string_view object) { return object.ends_with(".account"); });
 }

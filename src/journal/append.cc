@@ -8,6 +8,7 @@
 #include "base/mutant.h"
 #include "base/point.h"
 #include "journal/catchup.h"
+#include "journal/fold/fold.h"
 #include "journal/hint.h"
 
 namespace unbroken {
@@ -22,7 +23,18 @@ constexpr int kLossesMax = 8;
 }  // namespace
 
 struct Append::Impl {
-  enum class State : std::uint8_t { catching_up, creating, reading_back, syncing, rereading, advising, over };
+  enum class State : std::uint8_t {
+    catching_up,
+    creating_fold,
+    syncing_fold,
+    reading_fold,
+    creating,
+    reading_back,
+    syncing,
+    rereading,
+    advising,
+    over
+  };
 
   Impl(History history, Nonce nonce, std::int64_t at, Decide decide_on)
       : catchup(std::move(history), true), writer(nonce), at_unix_ms(at), decide(std::move(decide_on)) {}
@@ -44,8 +56,15 @@ struct Append::Impl {
     auto decision = decide(prefix);
     if (!decision.ok()) return fail(std::move(decision).error());
     if (std::holds_alternative<Stand>(decision.value())) return finish();
-    auto bytes = encode_record(
-        {prefix.next_slot(), writer, prefix.head(), at_unix_ms, std::get<Fact>(std::move(decision).value())});
+    if (prefix.is_summary_due() && no_fold_in != prefix.next_slot())
+      if (auto made = encode_fold(prefix); made.ok()) return create_fold(std::move(made).value());
+    return encode(std::get<Fact>(std::move(decision).value()));
+  }
+
+  std::vector<Action> encode(Fact fact) {
+    const History& prefix = catchup.history();
+    is_summary = std::holds_alternative<Summary>(fact);
+    auto bytes = encode_record({prefix.next_slot(), writer, prefix.head(), at_unix_ms, std::move(fact)});
     if (!bytes.ok()) return fail(std::move(bytes).error());
     encoded = std::move(bytes).value();
     // A record that readers would refuse must never be written.
@@ -54,9 +73,35 @@ struct Append::Impl {
     return create();
   }
 
+  std::vector<Action> create_fold(EncodedFold made) {
+    fold = std::move(made);
+    if (UNBROKEN_MUTANT("summary_before_fold")) return encode(fold.summary);
+    state = State::creating_fold;
+    UNBROKEN_POINT("journal.before_fold");
+    return {CreateObject{fold.key, fold.bytes}};
+  }
+
+  /// Whatever the answers were: does the name, looked up after the sync, hold these very bytes?
+  std::vector<Action> on_fold(const Event& event) {
+    if (state == State::creating_fold) {
+      state = State::syncing_fold;
+      return {SyncPrefix{std::string(kFoldPrefix)}};
+    }
+    if (state == State::syncing_fold) {
+      is_fold_synced = std::holds_alternative<SyncedPrefix>(event);
+      state = State::reading_fold;
+      return {GetObject{fold.key, kFoldBytesMax}};
+    }
+    const auto* got = std::get_if<GotObject>(&event);
+    if (is_fold_synced && got != nullptr && got->bytes == fold.bytes) return encode(fold.summary);
+    no_fold_in = catchup.history().next_slot();
+    return decide_on_prefix();
+  }
+
   std::vector<Action> create() {
     state = State::creating;
-    was_standing_possible = std::exchange(may_stand, true);
+    was_standing_possible = may_stand;
+    may_stand = may_stand || !is_summary;
     UNBROKEN_POINT("journal.before_create");
     return {CreateObject{slot_key(encoded.record.slot), encoded.bytes}};
   }
@@ -135,9 +180,22 @@ struct Append::Impl {
   /// Step 5 is done: the record stands.
   std::vector<Action> advise() {
     state = State::advising;
-    is_appended = true;
+    is_appended = !is_summary;
     UNBROKEN_POINT("journal.appended");
     return {AdviseObject{std::string(kHintKey), hint()}};
+  }
+
+  std::vector<Action> on_advised() {
+    if (!is_summary) return finish();
+    if (UNBROKEN_MUTANT("summary_before_fold") && !std::exchange(is_fold_late, true)) {
+      return {CreateObject{fold.key, fold.bytes}};
+    }
+    // On to what was asked for.
+    is_fold_late = false;
+    encoded = {};
+    catchup.again();
+    state = State::catching_up;
+    return catchup.ask();
   }
 
   std::string hint() const {
@@ -162,7 +220,11 @@ struct Append::Impl {
   int races = 0, losses = 0;
   bool is_appended = false;
   bool may_stand = false, was_standing_possible = false;
-  bool is_hint_early = false;  // of a planted fault
+  EncodedFold fold;
+  bool is_summary = false;  // the record at hand is one
+  bool is_fold_synced = false;
+  std::optional<std::uint64_t> no_fold_in;           // this slot: its fold could not be stored
+  bool is_hint_early = false, is_fold_late = false;  // of planted faults
   std::optional<Error> error;
 };
 
@@ -176,9 +238,12 @@ std::vector<Action> Append::start() {
 
 std::vector<Action> Append::on(const Event& event) {
   Impl& me = *impl_;
-  if (me.state == Impl::State::advising) return me.finish();           // whatever came of it
+  if (me.state == Impl::State::advising) return me.on_advised();       // whatever came of it
   if (std::holds_alternative<AdvisedObject>(event)) return me.sync();  // of a planted fault
   if (me.state == Impl::State::creating) return me.on_created(event);
+  const bool is_of_fold = me.state == Impl::State::creating_fold || me.state == Impl::State::syncing_fold ||
+                          me.state == Impl::State::reading_fold;
+  if (is_of_fold) return me.on_fold(event);
   if (me.state == Impl::State::catching_up) {
     if (me.is_own_come_back(event)) return me.sync();
     auto stands = me.catchup.on(event);
@@ -197,6 +262,9 @@ std::vector<Action> Append::on(const Event& event) {
     case Impl::State::rereading:
       return me.on_reread(std::get<GotObject>(event).bytes);
     case Impl::State::catching_up:
+    case Impl::State::creating_fold:
+    case Impl::State::syncing_fold:
+    case Impl::State::reading_fold:
     case Impl::State::creating:
     case Impl::State::advising:
     case Impl::State::over:

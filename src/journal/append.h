@@ -7,8 +7,11 @@
 //   4. create slot n; after every answer but "created" read n: another record means that somebody was first,
 //      go to 1;
 //   5. sync; re-read n: mine means done, else go to 1. Then the advisory hint is written.
-// Only then may the caller acknowledge, delete, or act as owner. With nobody else about this costs four reads
-// by name (two of slots that are not there), two syncs, one create and the hint.
+// Where a SUMMARY is due in slot n (rule R12), the fold of 0..n-1 is made durable and read back first, then
+// its record is appended by the same steps, and the own one is decided anew. A fold that cannot be stored is
+// left out: its slot then holds any other record. Only then may the caller acknowledge, delete, or act as
+// owner. With nobody else about this costs four reads by name (two of slots that are not there), two syncs,
+// one create and the hint.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -41,7 +44,8 @@ class Append final : public Machine {
   std::vector<Action> start() override;
   std::vector<Action> on(const Event& event) override;
   bool is_over() const override;
-  /// False as long as no record of this append can stand in the journal, nor come to stand there.
+  /// False as long as no record that decide() asked for can stand in the journal, nor come to
+  /// stand there.
   bool may_stand() const;
   /// After is_over(), once. After an error the record may stand all the same, or come to stand: only what is
   /// read later tells. Errors: whatever decide() returned (fenced ...); journal_unreadable; unsupported;

@@ -29,7 +29,8 @@ std::optional<Error> journal_failure(const Event& event) {
   return unreadable(failed->error.what());
 }
 
-Catchup::Catchup(History history, bool is_syncing) : follow_(std::move(history)), is_syncing_(is_syncing) {
+Catchup::Catchup(History history, bool is_syncing, bool is_auditing)
+    : follow_(std::move(history), is_auditing), is_syncing_(is_syncing), is_auditing_(is_auditing) {
   stands();
 }
 
@@ -175,7 +176,7 @@ Result<Catchup::Next> Catchup::on_reread(const std::optional<std::string>& bytes
 
 Result<> Catchup::refold() {
   if (++refolds_ > 1) return unreadable("the journal changed underneath, twice");
-  follow_ = Follow(History{});
+  follow_ = Follow(History(history().fold_every()), is_auditing_);
   state_ = State::following;
   return Done{};
 }

@@ -21,7 +21,8 @@ namespace unbroken {
 class Catchup {
  public:
   /// `history` is empty or stood after a sync. Without `is_syncing` the prefix is only read.
-  Catchup(History history, bool is_syncing);
+  /// With `is_auditing` every SUMMARY is compared with what the records come to.
+  Catchup(History history, bool is_syncing, bool is_auditing = false);
   /// What to ask for next; its answers come to on(), in this order.
   std::vector<Action> ask();
   enum class Next : std::uint8_t { wait, ask, stands };
@@ -38,6 +39,7 @@ class Catchup {
   /// Ends it.
   History take_history() { return follow_.take(); }
   const std::vector<std::uint64_t>& repaired() const { return follow_.repaired(); }
+  const std::vector<std::uint64_t>& wrong_summaries() const { return follow_.wrong_summaries(); }
 
  private:
   enum class State : std::uint8_t {
@@ -65,7 +67,7 @@ class Catchup {
   void stands() { durable_ = {history().next_slot(), history().head()}; }
 
   Follow follow_;
-  bool is_syncing_;
+  bool is_syncing_, is_auditing_;
   State state_ = State::following;
   Mark durable_;
   int refolds_ = 0;

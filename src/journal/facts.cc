@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kTypes = std::variant_size_v<Fact> - 1;
 constexpr std::array<std::string_view, kTypes> kNames{"GENESIS", "OPEN", "COMMIT", "ABORT",      "INTENT",
                                                       "DELETED", "PIN",  "UNPIN",  "QUARANTINE", "VERIFIED",
-                                                      "POLICY",  "VOID", "TAG",    "UNTAG"};
+                                                      "POLICY",  "VOID", "TAG",    "UNTAG",      "SUMMARY"};
 static_assert(std::is_same_v<std::variant_alternative_t<kTypes, Fact>, Reserved>);
 
 constexpr std::string_view kMin = "min", kMax = "max";  // of a best
@@ -238,6 +238,12 @@ void members(Io& io, Void& v) {
   io.number("slot", v.slot);
   io.hex("seen", v.seen);
 }
+template <class Io>
+void members(Io& io, Summary& s) {
+  io.number("form", s.form);
+  io.hex("fold", s.fold);
+  io.number("fold_bytes", s.fold_bytes);
+}
 
 /// What the members alone do not say.
 template <class F>
@@ -283,9 +289,21 @@ Result<> check_format(const Json& genesis) {
   return written_by_newer(fmt::format("the run has format {}, this version reads format 1", format));
 }
 
+/// A SUMMARY of another form: what else it holds is not looked at, as without it nothing is wrong.
+Result<std::uint32_t> form_of(const Json& summary) {
+  Fields f(summary, "SUMMARY");
+  const std::uint32_t form = f.u32("form");
+  UNBROKEN_DO(f.end());
+  return form;
+}
+
 template <class F>
 Result<Fact> read(std::string_view type, const Json& body) {
   if constexpr (std::is_same_v<F, Genesis>) UNBROKEN_DO(check_format(body));
+  if constexpr (std::is_same_v<F, Summary>) {
+    UNBROKEN_TRY(const std::uint32_t form, form_of(body));
+    if (form != kFoldForm) return Fact(Summary{.form = form, .fold = {}});
+  }
   F fact;
   Reader io(body, type);
   members(io, fact);

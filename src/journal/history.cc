@@ -17,7 +17,7 @@ template <class F>
 constexpr bool kMayFollowSeal =
     std::is_same_v<F, Pin> || std::is_same_v<F, Unpin> || std::is_same_v<F, Quarantine> ||
     std::is_same_v<F, Verified> || std::is_same_v<F, Intent> || std::is_same_v<F, Deleted> ||
-    std::is_same_v<F, Void> || std::is_same_v<F, Reserved>;
+    std::is_same_v<F, Void> || std::is_same_v<F, Summary> || std::is_same_v<F, Reserved>;
 
 }  // namespace
 
@@ -34,6 +34,11 @@ struct History::Check {
   Result<> committed(const SaveId& save) const {
     if (prefix.find(save) == nullptr) return no(fmt::format("{} was never committed", save.name()));
     return Done{};
+  }
+  /// What was deleted is not remembered one by one, and saying more of it changes nothing.
+  Result<> committed_once(const SaveId& save) const {
+    if (prefix.may_be_deleted(save)) return Done{};
+    return committed(save);
   }
   /// Rule R6: nothing more is said of a condemned save but that it is gone.
   Result<> not_condemned(const SaveId& save) const {
@@ -63,10 +68,10 @@ struct History::Check {
     if (prefix.find(commit.save) != nullptr) return no("a save is committed twice");
     if (prefix.is_aborted(commit.save) && !UNBROKEN_MUTANT("s6_blind_to_abort"))
       return no("a try that was aborted is committed");
-    const auto last = prefix.last_commit_.find(commit.save.attempt);
-    if (last != prefix.last_commit_.end() && commit.save.step <= last->second.step)
+    const Attempt* attempt = prefix.find_attempt(commit.save.attempt);
+    if (attempt != nullptr && attempt->last_commit && commit.save.step <= attempt->last_commit->step)
       return no(fmt::format("{} after {}: the steps of an attempt are committed in order", commit.save.name(),
-                            last->second.name()));
+                            attempt->last_commit->name()));
     return Done{};
   }
   Result<> operator()(const Abort& abort) const {
@@ -75,7 +80,8 @@ struct History::Check {
     return Done{};
   }
   Result<> operator()(const Intent& intent) const {
-    UNBROKEN_DO(committed(intent.save));
+    UNBROKEN_DO(committed_once(intent.save));
+    if (prefix.find(intent.save) == nullptr) return Done{};
     if (!prefix.find(intent.save)->pins.empty()) return no(fmt::format("{} is pinned", intent.save.name()));
     if (!prefix.find(intent.save)->tags.empty()) return no(fmt::format("{} is tagged", intent.save.name()));
     if (prefix.protected_resume() == intent.save && !UNBROKEN_MUTANT("resume_unprotected"))
@@ -84,19 +90,21 @@ struct History::Check {
   }
   Result<> operator()(const Deleted& deleted) const {
     for (const SaveId& save : deleted.saves) {
-      UNBROKEN_DO(committed(save));
-      if (!prefix.find(save)->is_intended) return no(fmt::format("{} was not condemned", save.name()));
+      UNBROKEN_DO(committed_once(save));
+      if (prefix.find(save) != nullptr && !prefix.find(save)->is_intended)
+        return no(fmt::format("{} was not condemned", save.name()));
     }
     return Done{};
   }
   Result<> operator()(const Pin& pin) const { return not_condemned(pin.save); }
-  Result<> operator()(const Unpin& unpin) const { return committed(unpin.save); }
+  Result<> operator()(const Unpin& unpin) const { return committed_once(unpin.save); }
   Result<> operator()(const Tag& tag) const { return not_condemned(tag.save); }
-  Result<> operator()(const Untag& untag) const { return committed(untag.save); }
+  Result<> operator()(const Untag& untag) const { return committed_once(untag.save); }
   Result<> operator()(const Quarantine& quarantine) const { return not_condemned(quarantine.save); }
   Result<> operator()(const Verified& verified) const { return not_condemned(verified.save); }
   Result<> operator()(const Policy&) const { return Done{}; }
   Result<> operator()(const Void&) const { return Done{}; }
+  Result<> operator()(const Summary&) const { return Done{}; }
   Result<> operator()(const Reserved&) const { return Done{}; }
 };
 
@@ -126,32 +134,41 @@ struct History::Fold {
 
   void operator()(const Genesis& genesis) const { prefix.genesis_ = genesis; }
   void operator()(const Open& open) const {
-    prefix.attempts_.push_back({open, record.slot, digest, record.at_unix_ms});
+    prefix.attempts_.push_back(
+        {open, record.slot, digest, record.at_unix_ms, 0, std::nullopt, record.at_unix_ms});
+    prefix.aborted_.clear();
     prefix.voids_since_open_ = 0;
   }
   void operator()(const Commit& commit) const {
     prefix.index_[commit.save] = prefix.checkpoints_.size();
-    prefix.checkpoints_.push_back({commit, record.slot, record.at_unix_ms, false, false, {}, {}, {}, {}});
+    prefix.checkpoints_.push_back({commit, record.slot, record.at_unix_ms, false, {}, {}, {}, {}});
     prefix.checkpoints_.back().tags = {commit.tags.begin(), commit.tags.end()};
-    prefix.last_commit_[commit.save.attempt] = commit.save;
-    settle(commit.save);
+    Attempt& attempt = *std::find_if(prefix.attempts_.rbegin(), prefix.attempts_.rend(),
+                                     [&](const Attempt& a) { return a.open.attempt == commit.save.attempt; });
+    ++attempt.commits;
+    attempt.last_commit = commit.save;
+    attempt.last_sign_unix_ms = std::max(attempt.last_sign_unix_ms, record.at_unix_ms);
   }
-  void operator()(const Abort& abort) const {
-    prefix.aborted_.insert(abort.save);
-    settle(abort.save);
+  void operator()(const Abort& abort) const { prefix.aborted_.insert(abort.save); }
+  void operator()(const Intent& intent) const {
+    if (Checkpoint* c = prefix.find_mutable(intent.save)) c->is_intended = true;
   }
-  void operator()(const Intent& intent) const { prefix.find_mutable(intent.save)->is_intended = true; }
   void operator()(const Deleted& deleted) const {
-    for (const SaveId& save : deleted.saves) prefix.find_mutable(save)->is_deleted = true;
+    const std::set<SaveId> gone(deleted.saves.begin(), deleted.saves.end());
+    std::erase_if(prefix.checkpoints_, [&](const Checkpoint& c) { return gone.contains(c.commit.save); });
+    prefix.index_checkpoints();
   }
   void operator()(const Pin& pin) const { prefix.find_mutable(pin.save)->pins.insert(pin.pin); }
   void operator()(const Unpin& unpin) const {
-    Checkpoint& c = *prefix.find_mutable(unpin.save);
-    if (UNBROKEN_MUTANT("unnamed_pins")) c.pins.clear();
-    c.pins.erase(unpin.pin);
+    Checkpoint* c = prefix.find_mutable(unpin.save);
+    if (c == nullptr) return;
+    if (UNBROKEN_MUTANT("unnamed_pins")) c->pins.clear();
+    c->pins.erase(unpin.pin);
   }
   void operator()(const Tag& tag) const { prefix.find_mutable(tag.save)->tags.insert(tag.tag); }
-  void operator()(const Untag& untag) const { prefix.find_mutable(untag.save)->tags.erase(untag.tag); }
+  void operator()(const Untag& untag) const {
+    if (Checkpoint* c = prefix.find_mutable(untag.save)) c->tags.erase(untag.tag);
+  }
   void operator()(const Quarantine& quarantine) const {
     Checkpoint& c = *prefix.find_mutable(quarantine.save);
     c.quarantine = quarantine;
@@ -171,13 +188,12 @@ struct History::Fold {
     prefix.void_due_.reset();
     ++prefix.voids_since_open_;
   }
+  void operator()(const Summary& summary) const {
+    prefix.folds_.push_back({record.slot, summary});
+    if (prefix.folds_.size() > kFoldsKept) prefix.folds_.erase(prefix.folds_.begin());
+  }
   void operator()(const Reserved& reserved) const {
     if (reserved.type == "SEAL") prefix.is_sealed_ = true;
-  }
-
-  void settle(const SaveId& save) const {
-    std::uint32_t& next = prefix.tries_[{save.attempt, save.step}];
-    next = std::max(next, save.try_index + 1);
   }
 };
 
@@ -209,29 +225,39 @@ Checkpoint* History::find_mutable(const SaveId& save) {
   return const_cast<Checkpoint*>(std::as_const(*this).find(save));
 }
 
+void History::index_checkpoints() {
+  index_.clear();
+  for (std::size_t i = 0; i < checkpoints_.size(); ++i) index_[checkpoints_[i].commit.save] = i;
+}
+
+bool History::has_commits() const {
+  return std::any_of(attempts_.begin(), attempts_.end(), [](const Attempt& a) { return a.commits > 0; });
+}
+
+bool History::may_be_deleted(const SaveId& save) const {
+  if (find(save) != nullptr || is_aborted(save)) return false;
+  const Attempt* attempt = find_attempt(save.attempt);
+  return attempt != nullptr && attempt->last_commit && save.step <= attempt->last_commit->step;
+}
+
 const Attempt* History::find_attempt(std::uint32_t number) const {
   const auto it = std::lower_bound(attempts_.begin(), attempts_.end(), number,
                                    [](const Attempt& a, std::uint32_t n) { return a.open.attempt < n; });
   return it == attempts_.end() || it->open.attempt != number ? nullptr : &*it;
 }
 
-std::uint32_t History::next_try(std::uint64_t step, std::uint32_t attempt) const {
-  const auto it = tries_.find({attempt, step});
-  return it == tries_.end() ? 0 : it->second;
-}
-
 std::vector<const Checkpoint*> History::lineage() const {
   std::vector<const Checkpoint*> out;
-  std::size_t end = checkpoints_.size();
+  auto next = checkpoints_.rbegin();
+  std::optional<SaveId> last;  // of the attempt at hand: its later steps were given up
   for (const Attempt* attempt = newest_attempt(); attempt != nullptr;) {
-    // The commits of an attempt stand after its OPEN.
-    for (std::size_t i = end; i > 0 && checkpoints_[i - 1].slot > attempt->slot; --i)
-      if (checkpoints_[i - 1].commit.save.attempt == attempt->open.attempt)
-        out.push_back(&checkpoints_[i - 1]);
-    const auto& resume = attempt->open.resume;
-    if (!resume) break;
-    end = index_.at(*resume) + 1;
-    attempt = find_attempt(resume->attempt);
+    // The commits of an attempt stand after its OPEN, in the order of their steps.
+    for (; next != checkpoints_.rend() && next->slot > attempt->slot; ++next) {
+      const SaveId& save = next->commit.save;
+      if (save.attempt == attempt->open.attempt && (!last || save.step <= last->step)) out.push_back(&*next);
+    }
+    last = attempt->open.resume;
+    attempt = last ? find_attempt(last->attempt) : nullptr;
   }
   return out;
 }
@@ -249,18 +275,17 @@ const Checkpoint* History::newest() const {
 
 std::optional<SaveId> History::protected_resume() const {
   if (attempts_.empty()) return std::nullopt;
-  const Open& open = attempts_.back().open;
-  if (last_commit_.contains(open.attempt)) return std::nullopt;
-  return open.resume;
+  if (attempts_.back().last_commit) return std::nullopt;
+  return attempts_.back().open.resume;
 }
 
 bool History::is_dead(const SaveId& save) const {
   if (const Checkpoint* c = find(save)) return c->is_intended;
   if (attempts_.empty()) return false;
   if (save.attempt < attempts_.back().open.attempt || is_aborted(save)) return true;
-  const auto last = last_commit_.find(save.attempt);
+  const Attempt& newest = attempts_.back();
   // Commits of one attempt are in step order, and a step is committed once.
-  return last != last_commit_.end() && save.step <= last->second.step;
+  return save.attempt == newest.open.attempt && newest.last_commit && save.step <= newest.last_commit->step;
 }
 
 }  // namespace unbroken

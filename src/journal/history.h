@@ -17,14 +17,16 @@ struct Attempt {
   std::uint64_t slot = 0;
   Sha256 digest;
   std::int64_t at_unix_ms = 0;
+  std::uint32_t commits = 0;           ///< all that it made, deleted ones too
+  std::optional<SaveId> last_commit;   ///< the last of them
+  std::int64_t last_sign_unix_ms = 0;  ///< the latest time in its OPEN and its COMMITs
 };
 
 struct Checkpoint {
   Commit commit;
   std::uint64_t slot = 0;
   std::int64_t at_unix_ms = 0;
-  bool is_intended = false;  ///< condemned; its bytes may be gone
-  bool is_deleted = false;
+  bool is_intended = false;        ///< condemned; its bytes may be gone
   std::set<std::string> verified;  ///< tiers where it was read back whole
   std::optional<Quarantine> quarantine;
   std::set<Nonce> pins;
@@ -34,8 +36,24 @@ struct Checkpoint {
   bool is_good() const { return !is_intended && !is_quarantined(); }
 };
 
+/// A SUMMARY, and where it stands.
+struct FoldRef {
+  std::uint64_t slot = 0;
+  Summary summary;
+  friend bool operator==(const FoldRef&, const FoldRef&) = default;
+};
+
+/// A SUMMARY is due in each slot that is a multiple of it, but slot 0 (rule R12).
+inline constexpr std::uint64_t kFoldEvery = 256;
+/// Of so many SUMMARYs, the newest, the objects are kept.
+inline constexpr std::size_t kFoldsKept = 2;
+
 class History {
  public:
+  History() = default;
+  /// For tests: a SUMMARY is due more often.
+  explicit History(std::uint64_t fold_every) : fold_every_(fold_every) {}
+
   /// May `record` follow this prefix? What a writer asks before it appends, and a reader before it folds: the
   /// journal holds nothing that the rules do not permit.
   /// Errors: journal_unreadable (slot out of order, broken chain, a record that contradicts the prefix).
@@ -60,11 +78,16 @@ class History {
   /// max + 1, and one more for each slot voided since, which may have been an OPEN (rule R13).
   std::uint32_t next_attempt() const;
 
-  const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }  ///< journal order
+  /// Those that are not DELETED, in journal order.
+  const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
+  /// Was anything ever committed, and be it deleted since?
+  bool has_commits() const;
   const Checkpoint* find(const SaveId& save) const;
+  /// Of the newest attempt: what else was aborted is dead anyhow.
   bool is_aborted(const SaveId& save) const { return aborted_.contains(save); }
-  /// The first try index of (step, attempt) above all that were committed or aborted.
-  std::uint32_t next_try(std::uint64_t step, std::uint32_t attempt) const;
+  /// Not there, but may have been: its attempt went on past it. What was committed and DELETED is not
+  /// remembered one by one.
+  bool may_be_deleted(const SaveId& save) const;
 
   /// Checkpoints on the lineage of the newest OPEN, newest first: its own commits, then its resume point and
   /// what lies before that in the same way (rule R2).
@@ -77,10 +100,18 @@ class History {
   /// True once no COMMIT of this save can follow any more (rules R6, R10): its debris may go.
   bool is_dead(const SaveId& save) const;
 
+  std::uint64_t fold_every() const { return fold_every_; }
+  /// Must the next slot hold a SUMMARY?
+  bool is_summary_due() const { return next_slot_ > 0 && next_slot_ % fold_every_ == 0; }
+  /// The newest, oldest first; at most kFoldsKept.
+  const std::vector<FoldRef>& folds() const { return folds_; }
+
  private:
-  struct Check;  // one overload for each fact, in history.cc
+  friend class FoldText;  // fold.cc
+  struct Check;           // one overload for each fact, in history.cc
   struct Fold;
   Checkpoint* find_mutable(const SaveId& save);
+  void index_checkpoints();
   const Attempt* find_attempt(std::uint32_t number) const;
 
   std::uint64_t next_slot_ = 0;
@@ -94,8 +125,8 @@ class History {
   std::vector<Checkpoint> checkpoints_;
   std::map<SaveId, std::size_t> index_;
   std::set<SaveId> aborted_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> tries_;  // (attempt, step) -> next try
-  std::map<std::uint32_t, SaveId> last_commit_;                             // by attempt
+  std::vector<FoldRef> folds_;
+  std::uint64_t fold_every_ = kFoldEvery;
 };
 
 }  // namespace unbroken

@@ -147,21 +147,69 @@ TEST(Void, StandsAfterItsJunkOnly) {
   EXPECT_EQ(j.history.next_slot(), 5U);
 }
 
-TEST(Tries, AreCountedPastAbortsAndCommits) {
+TEST(Deleted, LeavesTheFoldButNothingThatFollowsFromIt) {
   TestJournal j;
   j.genesis().open();
-  EXPECT_EQ(j.history.next_try(10, 1), 0U);
-  j.add(Abort{{10, 1, 0}, ""});
-  EXPECT_EQ(j.history.next_try(10, 1), 1U);
-  EXPECT_EQ(j.history.next_try(10, 2), 0U);
-  EXPECT_EQ(j.history.next_try(11, 1), 0U);
-  j.add(Abort{{10, 1, 1}, ""});
-  j.add(Abort{{10, 1, 0}, "again"});
-  EXPECT_EQ(j.history.next_try(10, 1), 2U);
+  const SaveId first = j.commit(1), second = j.commit(2);
+  j.add(Pin{first, Nonce{1}}).add(Unpin{first, Nonce{1}});
+  j.open(second);
+  j.commit(3);
+  for (const SaveId& save : {first, second}) j.add(Intent{save}).add(Deleted{{save}});
+  EXPECT_EQ(j.history.find(first), nullptr);
+  EXPECT_EQ(names(j.history.lineage()), (Names{"3.a2"}));
+  EXPECT_TRUE(j.history.is_dead(first));
+  EXPECT_TRUE(j.history.may_be_deleted(first));
+  EXPECT_FALSE(j.history.may_be_deleted({3, 2, 0}));
+  EXPECT_FALSE(j.history.may_be_deleted({3, 1, 0}));
+  EXPECT_FALSE(j.history.may_be_deleted({4, 2, 0}));
+  // Two collectors may say the same, and a reader may let go late.
+  j.add(Deleted{{first, second}}).add(Intent{first}).add(Unpin{first, Nonce{1}}).add(Untag{first, "x"});
+  EXPECT_EQ(j.history.checkpoints().size(), 1U);
+  EXPECT_TRUE(j.try_add(Pin{first, Nonce{2}}).is(Code::journal_unreadable));
+  EXPECT_TRUE(j.try_add(Verified{first}).is(Code::journal_unreadable));
+  EXPECT_TRUE(j.try_add(damage(first)).is(Code::journal_unreadable));
+  EXPECT_TRUE(j.try_add(Tag{first, "x"}).is(Code::journal_unreadable));
+}
+
+TEST(Deleted, StepIsNeverCommittedAgain) {
+  TestJournal j;
+  j.genesis().open();
+  const SaveId save = j.commit(5);
+  j.add(Intent{save}).add(Deleted{{save}});
   Commit commit;
-  commit.save = {10, 1, 2};
-  j.add(commit);
-  EXPECT_EQ(j.history.next_try(10, 1), 3U);
+  commit.save = {5, 1, 1};
+  EXPECT_TRUE(j.try_add(commit).is(Code::journal_unreadable));
+  EXPECT_TRUE(j.history.has_commits());
+  EXPECT_TRUE(j.history.checkpoints().empty());
+  EXPECT_EQ(newest_name(j.history), "none");
+}
+
+TEST(Deleted, LinksOfALineageStay) {
+  TestJournal j;
+  j.genesis().open();
+  const SaveId kept = j.commit(1), link = j.commit(2);
+  j.commit(3);
+  j.open(link);
+  const SaveId last = j.commit(4);
+  j.add(Intent{link}).add(Deleted{{link}});
+  j.open(last);
+  j.commit(5);
+  j.add(Intent{last}).add(Deleted{{last}});
+  EXPECT_EQ(names(j.history.lineage()), (Names{"5.a3", "1.a1"})) << "3.a1 was given up";
+  EXPECT_TRUE(j.history.is_on_lineage(kept));
+}
+
+TEST(Attempts, RememberWhatTheyMade) {
+  TestJournal j;
+  j.genesis().open();
+  EXPECT_FALSE(j.history.has_commits());
+  const SaveId save = j.commit(1);
+  j.commit(2);
+  j.add(Intent{save}).add(Deleted{{save}});
+  const Attempt& attempt = *j.history.newest_attempt();
+  EXPECT_EQ(attempt.commits, 2U);
+  EXPECT_EQ(attempt.last_commit->name(), "2.a1");
+  EXPECT_EQ(attempt.last_sign_unix_ms, 1'700'000'000'000);
 }
 
 // failure: google/orbax#394
@@ -282,6 +330,7 @@ TEST(Aborted, TryIsNeverCommitted) {
   j.genesis().open();
   j.add(Abort{{1, 1, 0}, ""});
   EXPECT_TRUE(j.history.is_aborted({1, 1, 0}));
+  EXPECT_FALSE(j.history.is_aborted({1, 1, 1}));
   Commit commit;
   commit.save = {1, 1, 0};
   EXPECT_TRUE(j.try_add(commit).is(Code::journal_unreadable));

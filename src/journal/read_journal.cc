@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "journal/catchup.h"
+#include "journal/fold/find_fold.h"
 
 namespace unbroken {
 
@@ -21,8 +22,20 @@ Error lost_records(std::uint64_t beyond, std::uint64_t head, std::string_view ev
 }  // namespace
 
 struct ReadJournal::Impl {
-  enum class State : std::uint8_t { listing, hinting, catching_up, listing_again, looking_for_listed, over };
-  Impl(History history, Purpose purpose) : catchup(std::move(history), purpose == Purpose::decide) {}
+  enum class State : std::uint8_t {
+    listing,
+    hinting,
+    finding_fold,
+    catching_up,
+    listing_again,
+    looking_for_listed,
+    over
+  };
+  Impl(History history, Purpose p)
+      : purpose(p),
+        may_find_fold(history.next_slot() == 0 && p != Purpose::audit),
+        find_fold(history.fold_every()),
+        catchup(std::move(history), p == Purpose::decide, p == Purpose::audit) {}
 
   std::vector<Action> fail(Error why) {
     error = std::move(why);
@@ -44,7 +57,34 @@ struct ReadJournal::Impl {
 
   std::vector<Action> catch_up() {
     state = State::catching_up;
+    // More is there than was told: so much more that it may be worth while to look for the end.
+    const History& prefix = catchup.history();
+    const std::uint64_t read = prefix.next_slot();
+    if (may_find_fold && read > 0 && read - 1 >= told + prefix.fold_every()) {
+      may_find_fold = false;
+      return from_fold(find_fold.gallop(read - 1));
+    }
     return catchup.ask();
+  }
+
+  /// The hint may be of another journal, and a listing may be stale: both are told as positions.
+  std::vector<Action> start_from_fold() {
+    std::vector<std::uint64_t> slots{highest_listed.value_or(0), hint ? hint->slot : 0};
+    std::sort(slots.begin(), slots.end());
+    told = highest_listed.value_or(0);
+    if (!may_find_fold) return catch_up();
+    return from_fold(find_fold.descend(std::move(slots)));
+  }
+
+  std::vector<Action> from_fold(std::vector<Action> actions) {
+    state = State::finding_fold;
+    if (!find_fold.is_over()) return actions;
+    if (auto history = find_fold.take()) {
+      told = std::max(told, history->next_slot());
+      catchup = Catchup(std::move(*history), purpose == Purpose::decide);
+      if (highest_listed) catchup.expect(*highest_listed);
+    }
+    return catch_up();
   }
 
   /// The prefix stands: does anything claim that there was more?
@@ -69,6 +109,10 @@ struct ReadJournal::Impl {
   }
 
   State state = State::listing;
+  const Purpose purpose;
+  bool may_find_fold;      // nothing was read before, and the end was not looked for
+  std::uint64_t told = 0;  // the highest slot that was listed, or folded
+  FindFold find_fold;
   Catchup catchup;
   std::optional<std::uint64_t> highest_listed;
   std::optional<Hint> hint;
@@ -90,13 +134,14 @@ std::vector<Action> ReadJournal::on(const Event& event) {
     // Advisory: what cannot be read says nothing.
     if (const auto* got = std::get_if<GotObject>(&event); got != nullptr && got->bytes)
       if (auto hint = decode_hint(*got->bytes); hint.ok()) me.hint = std::move(hint).value();
-    return me.catch_up();
+    return me.start_from_fold();
   }
+  if (me.state == Impl::State::finding_fold) return me.from_fold(me.find_fold.on(event));
   if (me.state == Impl::State::catching_up) {
     auto stands = me.catchup.on(event);
     if (!stands.ok()) return me.fail(std::move(stands).error());
     if (stands.value() == Catchup::Next::wait) return {};
-    return stands.value() == Catchup::Next::ask ? me.catchup.ask() : me.check_beyond();
+    return stands.value() == Catchup::Next::ask ? me.catch_up() : me.check_beyond();
   }
   if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
   switch (me.state) {
@@ -114,6 +159,7 @@ std::vector<Action> ReadJournal::on(const Event& event) {
       me.state = Impl::State::over;
       return {};
     case Impl::State::hinting:
+    case Impl::State::finding_fold:
     case Impl::State::catching_up:
     case Impl::State::over:
       break;
@@ -129,8 +175,10 @@ Result<JournalRead> ReadJournal::take() {
   UNBROKEN_CHECK(is_over());
   if (impl_->error) return std::move(*impl_->error);
   std::vector<std::uint64_t> repaired = impl_->catchup.repaired();
-  const std::uint64_t bytes_read = impl_->catchup.bytes_read();
-  return JournalRead{impl_->catchup.take_history(), std::move(repaired), std::move(impl_->hint), bytes_read};
+  std::vector<std::uint64_t> wrong = impl_->catchup.wrong_summaries();
+  const std::uint64_t bytes_read = impl_->catchup.bytes_read() + impl_->find_fold.bytes_read();
+  return JournalRead{impl_->catchup.take_history(), std::move(repaired), std::move(impl_->hint), bytes_read,
+                     std::move(wrong)};
 }
 
 }  // namespace unbroken

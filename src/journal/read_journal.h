@@ -1,5 +1,6 @@
 #pragma once
-// Reads the journal from where a fold stands to its head.
+// Reads the journal from where a fold stands to its head: from the one that it is given, else from the newest
+// that is stored and checks out, else from slot 0. What comes of it is the same.
 //
 // Nothing is taken on trust: the hint and the listing are only asked whether slots stand beyond the head that
 // was found. Where one says so, everything is listed and read once more; if it still says so, records were
@@ -18,7 +19,9 @@ struct JournalRead {
   History history;
   std::vector<std::uint64_t> repaired;  ///< slots read from their second copy
   std::optional<Hint> hint;             ///< as found, if it is one of this run
-  std::uint64_t bytes_read = 0;         ///< of slots
+  std::uint64_t bytes_read = 0;         ///< of slots and folds
+  /// Of an audit: slots whose SUMMARY is not what the records before it come to.
+  std::vector<std::uint64_t> wrong_summaries = {};
 };
 
 class ReadJournal final : public Machine {
@@ -26,6 +29,7 @@ class ReadJournal final : public Machine {
   enum class Purpose : std::uint8_t {
     decide,  ///< what was read is made durable (sync) and read again: the fold may be acted on
     look,    ///< reads only: for commands and loads that must not write
+    audit,   ///< as look, but every record from slot 0, and compares the stored folds with them
   };
   ReadJournal(History history, Purpose purpose);
   ~ReadJournal() override;

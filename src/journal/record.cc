@@ -22,8 +22,9 @@ constexpr std::size_t kMetricsBytes = 1200;
 
 Result<EncodedRecord> encode_record(const Record& record) {
   const auto* reserved = std::get_if<Reserved>(&record.fact);
-  // Every type of this version is one that a reader must understand to fold the journal.
-  const bool is_critical = reserved == nullptr || reserved->is_critical;
+  // Every type of this version is one that a reader must understand to fold the journal, but for a fold.
+  const bool is_critical =
+      reserved != nullptr ? reserved->is_critical : !std::holds_alternative<Summary>(record.fact);
   const Json value = {
       {"magic", kMagic},         {"type", type_of(record.fact)},  {"critical", is_critical},
       {"slot", record.slot},     {"writer", record.writer.hex()}, {"previous", record.previous.hex()},

@@ -117,10 +117,21 @@ struct Untag {
   SaveId save;
   std::string tag;
 };
+/// How a fold is written. Whatever changes the text that a prefix comes to changes this number.
+inline constexpr std::uint32_t kFoldForm = 1;
+
 /// Slot `slot` holds junk with this digest: skip it.
 struct Void {
   std::uint64_t slot = 0;
   Sha256 seen;
+};
+/// The fold of the slots before this one stands as an object of its own (journal/fold/fold.h), durable before
+/// this record. Says nothing new: a reader that does not know it folds the records, and comes to the same.
+struct Summary {
+  std::uint32_t form = kFoldForm;  ///< another one: nothing more is known of it
+  Sha256 fold;                     ///< of its canonical text
+  std::uint64_t fold_bytes = 0;    ///< of the object
+  friend bool operator==(const Summary&, const Summary&) = default;
 };
 /// A type this version reads past: SEAL, or one of a later version that is not critical.
 struct Reserved {
@@ -130,7 +141,7 @@ struct Reserved {
 };
 
 using Fact = std::variant<Genesis, Open, Commit, Abort, Intent, Deleted, Pin, Unpin, Quarantine, Verified,
-                          Policy, Void, Tag, Untag, Reserved>;
+                          Policy, Void, Tag, Untag, Summary, Reserved>;
 
 struct Record {
   std::uint64_t slot = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "journal/fold/fold.h"
 
 namespace unbroken {
 
@@ -69,9 +70,17 @@ Result<Follow::Step> Follow::on_void(const std::optional<std::string>& bytes) {
   return fold(after.value());
 }
 
+void Follow::audit(const DecodedRecord& decoded) {
+  const auto* summary = std::get_if<Summary>(&decoded.record.fact);
+  if (summary == nullptr || summary->form != kFoldForm) return;
+  const auto fold = encode_fold(history_);
+  if (!fold.ok() || fold.value().summary != *summary) wrong_summaries_.push_back(decoded.record.slot);
+}
+
 Result<Follow::Step> Follow::fold(const DecodedRecord& decoded) {
   state_ = State::reading;
   if (decoded.is_repaired) repaired_.push_back(decoded.record.slot);
+  if (is_auditing_) audit(decoded);
   UNBROKEN_DO(history_.apply(decoded.record, decoded.digest));
   return Step::more;
 }

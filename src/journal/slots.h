@@ -22,7 +22,9 @@ std::optional<std::uint64_t> slot_from_name(std::string_view name);
 /// most), then looked up in the slot after: a VOID there skips it, anything else refuses (rule R13).
 class Follow {
  public:
-  explicit Follow(History history) : history_(std::move(history)) {}
+  /// With `is_auditing` every SUMMARY is compared with what the records come to.
+  explicit Follow(History history, bool is_auditing = false)
+      : history_(std::move(history)), is_auditing_(is_auditing) {}
   /// The read to do next.
   Action ask() const;
   /// Whether that is the next slot, as long as nothing is in doubt.
@@ -35,19 +37,23 @@ class Follow {
   const History& history() const { return history_; }
   History take() { return std::move(history_); }
   const std::vector<std::uint64_t>& repaired() const { return repaired_; }
+  /// Slots whose SUMMARY names another fold.
+  const std::vector<std::uint64_t>& wrong_summaries() const { return wrong_summaries_; }
 
  private:
   enum class State : std::uint8_t { reading, reading_again, looking_for_void };
   Result<Step> on_void(const std::optional<std::string>& bytes);
   Result<Step> on_junk(const std::string& bytes, const std::string& why);
   Result<Step> fold(const DecodedRecord& decoded);
+  void audit(const DecodedRecord& decoded);
 
   History history_;
+  bool is_auditing_ = false;
   State state_ = State::reading;
   std::string junk_, junk_why_;
   int rereads_ = 0;
   bool is_chain_broken_ = false;
-  std::vector<std::uint64_t> repaired_;
+  std::vector<std::uint64_t> repaired_, wrong_summaries_;
 };
 
 }  // namespace unbroken

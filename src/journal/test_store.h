@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/mutant.h"
+#include "journal/fold/fold.h"
 #include "journal/hint.h"
 #include "journal/history.h"
 #include "journal/slots.h"
@@ -38,6 +39,7 @@ inline std::string told(const Action& action) {
   if (std::holds_alternative<SyncPrefix>(action)) return "sync";
   if (std::holds_alternative<ListPrefix>(action)) return "list";
   if (std::holds_alternative<AdviseObject>(action)) return "hint";
+  if (const auto* a = std::get_if<RemoveObject>(&action)) return "remove " + a->key;
   return "?";
 }
 
@@ -103,6 +105,10 @@ class TestStore {
         if (key.starts_with(list->prefix)) names.push_back(key.substr(list->prefix.size()));
       return ListedPrefix{list->prefix, names};
     }
+    if (const auto* remove = std::get_if<RemoveObject>(&action)) {
+      objects.erase(remove->key);
+      return RemovedObject{remove->key};
+    }
     const auto& advise = std::get<AdviseObject>(action);
     objects[advise.key] = advise.bytes;
     return AdvisedObject{advise.key};
@@ -133,6 +139,12 @@ class TestJournal {
     EXPECT_TRUE(added.ok()) << added.error().what();
     return *this;
   }
+  /// The SUMMARY of what stands, and its fold.
+  TestJournal& summary() {
+    const EncodedFold fold = encode_fold(history).value();
+    if (store != nullptr) store->objects[fold.key] = fold.bytes;
+    return add(fold.summary);
+  }
   TestJournal& genesis() { return add(Genesis{kTestRun, 1, {}}); }
   TestJournal& open(std::optional<SaveId> resume = std::nullopt) {
     Open open;
@@ -154,6 +166,11 @@ class TestJournal {
     return save;
   }
 };
+
+/// Everything that a fold says, as text: equal for equal prefixes.
+inline std::string said_by(const History& history) {
+  return encode_fold(history).value().bytes;
+}
 
 inline Quarantine damage(const SaveId& save, std::string host = "n1") {
   Quarantine q;

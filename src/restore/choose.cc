@@ -156,6 +156,11 @@ Result<const Checkpoint*> choose(const History& history, const At& at) {
       break;
   }
   const Checkpoint* c = history.find(at.save);
+  if (c == nullptr && history.may_be_deleted(at.save))
+    return Error(
+        Code::not_found,
+        fmt::format("there is no checkpoint {}: it was removed by retention, or never made; there are: {}",
+                    at.save.name(), list_of_good(history)));
   if (c == nullptr) return missing(at.save.name(), history);
   return usable(c, history);
 }

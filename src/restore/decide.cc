@@ -11,7 +11,8 @@ namespace {
 /// Has the newest attempt come to nothing because what it resumes from is damaged?
 bool is_in_vain(const History& history) {
   const auto resume = history.protected_resume();
-  return resume && history.find(*resume)->is_quarantined();
+  const Checkpoint* c = resume ? history.find(*resume) : nullptr;
+  return c != nullptr && c->is_quarantined();
 }
 
 bool is_nothing_left(const History& history) {
@@ -29,7 +30,7 @@ Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh
   resume.was_carried_out = at.kind != At::Kind::newest && newest != nullptr &&
                            newest->open.asked == at.text && !is_in_vain(history);
   const At effective = resume.was_carried_out ? At{} : at;
-  if (history.checkpoints().empty() && effective.kind == At::Kind::newest) return resume;
+  if (!history.has_commits() && effective.kind == At::Kind::newest) return resume;
   auto chosen = choose(history, effective);
   if (!chosen.ok() && !(is_fresh_allowed && is_nothing_left(history))) return std::move(chosen).error();
   if (chosen.ok()) resume.save = chosen.value()->commit.save;

@@ -28,7 +28,7 @@ void say(std::string_view line) {
 
 std::string fresh_start(const Opened& opened, const std::string& path) {
   if (opened.attempt <= 1) return fmt::format("fresh start: no run in {}", path);
-  if (opened.history.checkpoints().empty())
+  if (!opened.history.has_commits())
     return fmt::format("no checkpoint was ever committed by the earlier attempts: starting from step 0 in {}",
                        path);
   return fmt::format("fresh start: no checkpoint is left in {} (attempt {})", path, opened.attempt);

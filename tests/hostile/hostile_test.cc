@@ -10,6 +10,7 @@
 #include "format/manifest.h"
 #include "format/receipt.h"
 #include "format/shard.h"
+#include "journal/fold/fold.h"
 #include "journal/record.h"
 
 namespace unbroken {
@@ -68,6 +69,9 @@ TEST(Hostile, Receipts) {
 }
 TEST(Hostile, Manifests) {
   read_all("manifest", &read_manifest);
+}
+TEST(Hostile, Folds) {
+  read_all("fold", [](std::string_view text) { return nothing(decode_fold_text(text)); });
 }
 TEST(Hostile, Records) {
   read_all("record", [](std::string_view text) { return nothing(decode_record(text)); });

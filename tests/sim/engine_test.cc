@@ -57,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{"gc_without_sync", "killed_lives"}, Planted{"age_based_orphans", "zombies"},
                     Planted{"no_fence", "zombies"}, Planted{"hint_before_sync", "killed_lives"},
                     Planted{"hint_trusted", "lost_tail"}, Planted{"no_reread_after_sync", "server_restarts"},
-                    Planted{"resume_unprotected", "roll_back"}, Planted{"verified_min_zero", "killed_lives"}),
+                    Planted{"resume_unprotected", "roll_back"}, Planted{"verified_min_zero", "killed_lives"},
+                    Planted{"stale_summary", "folds"}, Planted{"summary_before_fold", "folds"}),
     [](const auto& tested) { return std::string(tested.param.mutant); });
 
 #endif

@@ -41,8 +41,8 @@ struct Stage {
   SimProcess& spawn(const std::string& name, const Life& life, Oracle& by) {
     return world.spawn(name, [life, &by](SimProcess& me) { live(me, life, by); });
   }
-  void spawn_loader(const std::string& name) {
-    world.spawn(name, [](SimProcess& me) { evaluate(me); });
+  void spawn_loader(const std::string& name, std::uint64_t fold_every) {
+    world.spawn(name, [fold_every](SimProcess& me) { evaluate(me, fold_every); });
   }
   bool settle() { return toy::settle(world, oracle); }
   Outcome outcome() const {
@@ -77,25 +77,34 @@ void kill_somewhere(SimProcess& process, SimRandom& random) {
 }
 
 /// One life after another; each but the last is killed somewhere, sometimes with the power.
-void killed_lives(Stage& on) {
+void kill_lives(Stage& on, const Life& life) {
   auto& [world, random, oracle, ending] = on;
-  const Life life = draw_life(random);
+  const bool is_folding = life.fold_every < kFoldEvery;
   const std::uint64_t lives = 1 + random.below(3);
   for (std::uint64_t i = 0; i <= lives; ++i) {
     SimProcess& process = on.spawn(fmt::format("life-{}", i), life);
-    if (i < lives) kill_somewhere(process, random);
-    if (random.below(4) == 0) on.spawn_loader(fmt::format("loader-{}", i));
+    const bool is_killed_at_fold = is_folding && i < lives && random.below(3) == 0;
+    if (is_killed_at_fold)
+      process.kill_at_point(random.below(3) == 0 ? "collect.before_fold" : "journal.before_fold",
+                            1 + random.below(5));
+    else if (i < lives)
+      kill_somewhere(process, random);
+    if (random.below(4) == 0) on.spawn_loader(fmt::format("loader-{}", i), life.fold_every);
     if (!on.settle()) return;
     if (i < lives && random.below(2) == 0) world.power_loss();
+    if (is_folding && random.below(4) == 0) oracle.damage_a_fold(random);
   }
   oracle.check_disk();
   oracle.check_swept();
 }
 
+void killed_lives(Stage& on) {
+  kill_lives(on, draw_life(on.random));
+}
+
 /// A life is stopped in the middle, another takes over, the first one goes on: it must do no harm.
-void zombies(Stage& on) {
+void pause_lives(Stage& on, const Life& life) {
   auto& [world, random, oracle, ending] = on;
-  Life life = draw_life(random);
   oracle.may_see_an_owner = true;  // where the first is stopped before it has opened the run
   SimProcess& first = on.spawn("first", life);
   first.pause_at_op(1 + random.below(300));
@@ -106,7 +115,7 @@ void zombies(Stage& on) {
   SimProcess& second = on.spawn("second", next);
   if (random.below(3) == 0) second.kill_at_op(1 + random.below(300));
   world.call_at(world.now() + std::chrono::microseconds(20 * random.below(1200)), [&] { first.resume(); });
-  if (random.below(2) == 0) on.spawn_loader("loader");
+  if (random.below(2) == 0) on.spawn_loader("loader", life.fold_every);
   if (!on.settle()) return;
   first.resume();
   if (!on.settle()) return;
@@ -138,11 +147,14 @@ void starters(Stage& on) {
   if (on.settle()) oracle.check_swept();
 }
 
+void zombies(Stage& on) {
+  pause_lives(on, draw_life(on.random));
+}
+
 /// Storage that fails now and then: errors are allowed, wrong states and lost promises are not.
-void failing_storage(Stage& on) {
+void fail_storage(Stage& on, const Life& life) {
   auto& [world, random, oracle, ending] = on;
   oracle.are_errors_allowed = true;
-  const Life life = draw_life(random);
   world.faults().set_rates(swarm_rates(random));
   for (int i = 0; i < 2; ++i) {
     SimProcess& process = on.spawn(fmt::format("life-{}", i), life);
@@ -154,6 +166,23 @@ void failing_storage(Stage& on) {
   oracle.are_errors_allowed = false;
   on.spawn("last", life);
   on.settle();
+}
+
+void failing_storage(Stage& on) {
+  fail_storage(on, draw_life(on.random));
+}
+
+/// Folds every few slots instead of every 256, in lives that are killed or paused, or on storage that
+/// fails; some folds are damaged or lost.
+void folds(Stage& on) {
+  auto& [world, random, oracle, ending] = on;
+  Life life = draw_life(random);
+  life.fold_every = oracle.fold_every = 2 + random.below(8);
+  life.steps += random.below(4);
+  const std::uint64_t way = random.below(4);
+  if (way == 0) return pause_lives(on, life);
+  if (way == 1) return fail_storage(on, life);
+  kill_lives(on, life);
 }
 
 /// The storage server restarts and forgets names that were not synced, while its clients live on.
@@ -260,6 +289,7 @@ const std::vector<Scenario>& scenarios() {
                                          {"server_restarts", run<server_restarts>},
                                          {"roll_back", run<roll_back>},
                                          {"lost_tail", run<lost_tail>},
+                                         {"folds", run<folds>},
                                          {"junk_at_the_head", run<junk_at_the_head>}};
   return all;
 }

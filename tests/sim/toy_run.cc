@@ -10,6 +10,7 @@
 #include "engine/reader.h"
 #include "filestore/leftovers.h"
 #include "filestore/probe.h"
+#include "journal/fold/fold.h"
 #include "journal/read_journal.h"
 #include "journal/slots.h"
 #include "journal/void_slot.h"
@@ -83,9 +84,9 @@ EngineOptions options_of(const Life& life) {
 
 /// The seams of a process on the simulated disk.
 struct Site {
-  explicit Site(SimProcess& me)
+  Site(SimProcess& me, std::uint64_t fold_every)
       : store(me.fs(), me.clock(), me.random("store"), {.path = "run"}),
-        seams{me.clock(), me.random("engine"), me.executor(), store, me} {}
+        seams{me.clock(), me.random("engine"), me.executor(), store, me, fold_every} {}
   FileStore store;
   Seams seams;
 };
@@ -107,7 +108,7 @@ std::uint64_t content_after(std::uint64_t step) {
 }
 
 void live(SimProcess& me, const Life& life, Oracle& oracle) {
-  Site site(me);
+  Site site(me, life.fold_every);
   EngineOptions options = options_of(life);
   options.open.probe = [&](const Deadline& deadline) {
     return probe_store(site.store, site.seams.random, deadline);
@@ -160,12 +161,12 @@ void live(SimProcess& me, const Life& life, Oracle& oracle) {
 }
 
 Result<History> declare_void(SimProcess& me, std::uint64_t slot) {
-  Site site(me);
+  Site site(me, kFoldEvery);
   return run(site.seams, VoidSlot(slot, site.seams.draw(), 0), site.seams.within(kLong));
 }
 
-void evaluate(SimProcess& me) {
-  Site site(me);
+void evaluate(SimProcess& me, std::uint64_t fold_every) {
+  Site site(me, fold_every);
   const Deadline by = site.seams.within(kLong);
   for (bool is_vanished = true; is_vanished;) {
     auto reader = Reader::open(site.seams, "newest", by);
@@ -365,7 +366,7 @@ bool Oracle::is_readable() {
 }
 
 void Oracle::check_swept() {
-  for (const char* folder : {"", "journal", "metrics"}) {
+  for (const char* folder : {"", "journal", "fold", "metrics"}) {
     const auto names = world_->observer().list(folder);
     if (!names.ok()) continue;
     for (const std::string& name : names.value())
@@ -373,9 +374,21 @@ void Oracle::check_swept() {
   }
 }
 
+void Oracle::damage_a_fold(SimRandom& random) {
+  const auto names = world_->observer().list("fold");
+  if (!names.ok() || names.value().empty()) return;
+  const std::string path = "fold/" + names.value()[random.below(names.value().size())];
+  is_a_fold_damaged_ = true;
+  if (random.below(2) == 0)
+    (void)world_->observer().unlink(path);
+  else
+    (void)world_->disk().flip_bit(path, random.below(600));
+}
+
 void Oracle::check_disk() {
   Looking looking(*world_);
   History history;
+  std::set<SaveId> committed;
   for (std::uint64_t slot = 0;; ++slot) {
     const auto bytes = looking.get(slot_key(slot));
     if (!bytes) break;
@@ -391,12 +404,25 @@ void Oracle::check_disk() {
     if (const auto* intent = std::get_if<Intent>(&record.value().record.fact))
       if (const std::string fault = retention_fault(history, intent->save); !fault.empty())
         return fail(fault);
+    if (const auto* commit = std::get_if<Commit>(&record.value().record.fact)) committed.insert(commit->save);
+    if (const auto* summary = std::get_if<Summary>(&record.value().record.fact))
+      if (encode_fold(history).value().summary != *summary)
+        return fail(fmt::format("slot {} names another fold than the records come to", slot));
     if (const auto applied = history.apply(record.value().record, record.value().digest); !applied.ok())
       return fail(applied.error().what());
   }
-  auto read = looking.run(ReadJournal({}, ReadJournal::Purpose::look));
+  auto read = looking.run(ReadJournal(History(fold_every), ReadJournal::Purpose::look));
   if (!read.ok()) return fail(read.error().what());
   if (read.value().history.next_slot() != history.next_slot()) return fail("the journal has a hole");
+  if (history.genesis() &&
+      encode_fold(read.value().history).value().bytes != encode_fold(history).value().bytes)
+    return fail("a start knows something else than the records say");
+  if (!history.folds().empty() && !is_a_fold_damaged_ && !is_damage_allowed) {
+    const FoldRef& newest = history.folds().back();
+    const auto fold = looking.get(fold_key(newest));
+    if (!fold || !check_fold(*fold, newest.summary).ok())
+      return fail(fmt::format("slot {} names a fold that is not there, or not whole", newest.slot));
+  }
   for (const Checkpoint& c : history.checkpoints()) {
     if (!c.is_good() || half_removed_.contains(c.commit.save)) continue;
     auto found = looking.run(ReadSave(c.commit, ReadSave::Depth::everything));
@@ -406,7 +432,7 @@ void Oracle::check_disk() {
                               found.value().damage.front().object, found.value().damage.front().what));
   }
   for (const SaveId& save : acknowledged_)
-    if (history.find(save) == nullptr)
+    if (!committed.contains(save))
       return fail(fmt::format("{} was acknowledged but is not in the journal", save.name()));
 }
 

@@ -27,6 +27,7 @@ struct Life {
   bool is_takeover = false;
   bool is_draining = false;  ///< after every save: everything is quiet before the next step
   std::string resume = "newest";
+  std::uint64_t fold_every = kFoldEvery;
 };
 
 /// Knows what was promised, and looks at what is there. Outside of every process: a crash does not touch it.
@@ -58,6 +59,10 @@ class Oracle {
   bool may_see_an_owner = false;
   /// Storage may flip bits or lose synced data: then an acknowledged checkpoint may be damaged, never wrong.
   bool is_damage_allowed = false;
+  /// As the lives have it.
+  std::uint64_t fold_every = kFoldEvery;
+  /// Loses or damages one of the folds: nothing may come of it.
+  void damage_a_fold(SimRandom& random);
   std::uint64_t acknowledged_count() const { return acknowledged_.size(); }
   std::uint64_t restored_count = 0;
 
@@ -68,6 +73,7 @@ class Oracle {
   std::vector<SaveId> acknowledged_;  // in order
   std::set<std::uint32_t> fenced_;
   std::set<SaveId> half_removed_;  // the journal forgot that it condemned these
+  bool is_a_fold_damaged_ = false;
 };
 
 /// What the state holds after `step` completed steps, whoever trained it.
@@ -78,6 +84,6 @@ void live(SimProcess& me, const Life& life, Oracle& oracle);
 /// Declares a slot void, as a person does who runs `unbroken doctor --void`.
 Result<History> declare_void(SimProcess& me, std::uint64_t slot);
 /// Reads the newest checkpoint without writing, as an evaluation does.
-void evaluate(SimProcess& me);
+void evaluate(SimProcess& me, std::uint64_t fold_every = kFoldEvery);
 
 }  // namespace unbroken::toy

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .fold import Fold, fold_key, read_fold
 from .text import Damage, Newer, Save, check_version, hexes, member, metric, number, open_sealed, open_twice
 
 
@@ -28,11 +29,14 @@ class Journal:
     def __init__(self, root: Path):
         self.root, self.checkpoints, self.attempts, self.repaired = root, {}, [], []
         self.run = self._read_run()
+        self.fold, self.wrong_folds = Fold(), []
         slots = {int(p.name) for p in (root / "journal").glob("*") if re.fullmatch(r"\d{20}", p.name)}
         slot, previous = 0, "0" * 64
         while (path := root / f"journal/{slot:020}").exists():
             record, previous, slot = self._record(path.read_bytes(), slot, previous)
             self._fold(record, previous)
+            self._check_fold(record)
+            self.fold.add(record, previous)
         if slot == 0 or (slots and max(slots) >= slot):
             raise Damage(f"journal: slot {slot} is missing")
         self.head = slot - 1
@@ -104,7 +108,7 @@ class Journal:
         elif kind == "DELETED":
             for save in member(body, "saves", list):
                 self._known(Save.of_body(save)).is_condemned = True
-        elif kind not in ("ABORT", "POLICY", "VOID", "SEAL") and member(record, "critical", bool):
+        elif kind not in ("ABORT", "POLICY", "VOID", "SEAL", "SUMMARY") and member(record, "critical", bool):
             raise Newer(f"record type {kind}")
 
     def _commit(self, body, slot):
@@ -138,6 +142,22 @@ class Journal:
                     return
                 checkpoint.quarantine = None
             checkpoint.verified.add(body.get("tier"))
+
+    def _check_fold(self, record):
+        """Keeps what is wrong with a SUMMARY and, while it may still be read, with its object: the records are right."""
+        summary, slot = record["body"], record["slot"]
+        if record["type"] != "SUMMARY" or summary.get("form") != 1:
+            return
+        try:
+            if read_fold(self.root, slot, summary) != self.fold.value():
+                self.wrong_folds.append((slot, f"journal/{slot:020}", "it names another fold"))
+        except Damage as error:
+            self.wrong_folds.append((slot, fold_key(slot, summary), str(error)))
+
+    def damaged_folds(self) -> list[tuple[str, int, str]]:
+        """(object, offset, what); only of the last two SUMMARYs the objects need be there."""
+        kept = [fold["slot"] for fold in self.fold.summaries]
+        return [(key, 0, what) for slot, key, what in self.wrong_folds if slot in kept or what != "missing"]
 
     def _check_hint(self):
         try:

@@ -15,6 +15,7 @@
 #include "engine/driver.h"
 #include "engine/reader.h"
 #include "engine/start/owner.h"
+#include "engine/verify_folds.h"
 #include "format/keys.h"
 #include "format/run_object.h"
 #include "journal/slots.h"
@@ -71,6 +72,7 @@ class Doctor {
 
   Result<Diagnosis> run() {
     look_at_directory();
+    UNBROKEN_DO(look_at_folds());
     UNBROKEN_DO(look_at_run_object());
     UNBROKEN_DO(look_at_checkpoints());
     UNBROKEN_DO(look_at_space());
@@ -120,6 +122,14 @@ class Doctor {
       }
   }
 
+  Result<> look_at_folds() {
+    UNBROKEN_TRY(const std::vector<Damage> found, verify_folds(seams_, look_.journal, look_.by()));
+    for (const Damage& d : found)
+      find_damage(d.object, d.what + ": nothing is lost, a start reads the records instead",
+                  "unbroken verify " + word_);
+    return Done{};
+  }
+
   Result<> look_at_run_object() {
     const std::string object(kRunKey);
     UNBROKEN_TRY(const RunVerdict run,
@@ -156,7 +166,7 @@ class Doctor {
     for (const Checkpoint* c : history().lineage())
       out_.is_resumable = out_.is_resumable || (c->is_good() && whole.contains(c->commit.save));
     if (out_.is_resumable) return Done{};
-    if (history().checkpoints().empty())
+    if (!history().has_commits())
       find(Severity::error, "journal", "no checkpoint was committed yet, so there is nothing to resume",
            "unbroken ls " + word_);
     else
@@ -365,7 +375,7 @@ Result<> declare_void(const std::string& directory, std::uint64_t slot) {
 
 Result<int> examine(const std::string& directory, std::optional<std::uint64_t> slot, bool is_json) {
   if (slot) UNBROKEN_DO(declare_void(directory, *slot));
-  auto looked = look_at(directory);
+  auto looked = look_at(directory, ReadJournal::Purpose::audit);
   Diagnosis diagnosis;
   if (looked.is(Code::journal_unreadable)) {
     UNBROKEN_TRY(diagnosis, diagnose_broken(directory, looked.error()));

@@ -68,7 +68,7 @@ Result<int> remove(const std::string& directory, const std::string& at, bool is_
       });
   auto collected = run(seams, collect, look.by());
   if (!collected.ok()) return pointing_to_list(std::move(collected).error(), directory);
-  if (!collected.value().history.find(save)->is_deleted)
+  if (collected.value().history.find(save) != nullptr)
     return pointing_to_list(
         Error(Code::unavailable, fmt::format("checkpoint {} is condemned, and not all of it could be removed "
                                              "now: the next start of the run does",
