@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/point.h"
-#include "journal/catchup.h"
 #include "journal/fold/fold.h"
 #include "journal/hint.h"
+#include "journal/read/catchup.h"
 
 namespace unbroken {
 

@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "base/mutant.h"
-#include "journal/catchup.h"
 #include "journal/fold/find_fold.h"
+#include "journal/read/catchup.h"
 
 namespace unbroken {
 

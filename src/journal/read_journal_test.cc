@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "journal/catchup.h"
+#include "journal/read/catchup.h"
 #include "journal/test_store.h"
 
 namespace unbroken {

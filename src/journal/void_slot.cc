@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "base/point.h"
-#include "journal/catchup.h"
 #include "journal/hint.h"
+#include "journal/read/catchup.h"
 
 namespace unbroken {
 

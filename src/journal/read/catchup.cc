@@ -1,4 +1,4 @@
-#include "journal/catchup.h"
+#include "journal/read/catchup.h"
 
 #include <fmt/format.h>
 
