@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Adds what the present version writes to tests/golden; files that are there already are compared, never replaced.
 
-    make_golden.py sample BUILD_DIR [--replace]    what the encoders write; needs the target write_golden
+    make_golden.py sample BUILD_DIR [--replace]    what the encoders write, `sample` and `folded`; needs the target
+                                                   write_golden
     make_golden.py trained [--replace]             a run that tests/golden/trained.py made with the package in python/
 
 --replace only before a format is released.
@@ -18,6 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/golden/v1"
+#: what write_golden writes
+WRITTEN = ["sample", "folded"]
 #: what each life of the kept run is asked for: steps, and where it begins
 LIVES = [["7"], ["9", "6"]]
 
@@ -35,7 +38,7 @@ def add_sample(build):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([Path(build) / "bin/write_golden", folder], check=True)
         for new in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
-            kept = GOLDEN / "sample" / new.relative_to(folder)
+            kept = GOLDEN / new.relative_to(folder)
             if kept.exists():
                 if kept.read_bytes() != new.read_bytes():
                     print(f"error: {kept} is written differently now: that is another format version", file=sys.stderr)
@@ -68,7 +71,8 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 78
     if is_replaced:
-        shutil.rmtree(GOLDEN / wanted[0], ignore_errors=True)
+        for run in WRITTEN if wanted[0] == "sample" else wanted:
+            shutil.rmtree(GOLDEN / run, ignore_errors=True)
     return add_sample(wanted[1]) if wanted[0] == "sample" else add_trained()
 
 

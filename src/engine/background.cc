@@ -227,7 +227,7 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
       quarantine_decision(quarantine_of(commit.save, worst, seams_.process.self().host, opened_.life)));
   if (!recorded.ok()) note_fence(recorded.error());
   const bool is_untold = !recorded.ok() && !recorded.is(Code::fenced);
-  if (const Checkpoint* c = history_.find(commit.save); recorded.ok() && c != nullptr && c->is_intended)
+  if (const Checkpoint* c = history_.find(commit.save); recorded.ok() && (c == nullptr || c->is_intended))
     return saving->fail(Error(Code::vanished, fmt::format("checkpoint {} was removed by retention before it "
                                                           "was read back",
                                                           commit.save.name())));

@@ -115,8 +115,8 @@ TEST(Retention, DoesNotCountWhatIsNotFinite) {
       options);
   const History history = run.journal();
   EXPECT_EQ(history.find(SaveId{3, 1, 0})->commit.health, "ok");
-  EXPECT_EQ(history.find(SaveId{4, 1, 0})->commit.health, "non-finite");
-  EXPECT_TRUE(history.find(SaveId{1, 1, 0})->is_intended);
+  EXPECT_EQ(history.find(SaveId{6, 1, 0})->commit.health, "non-finite");
+  EXPECT_EQ(history.find(SaveId{1, 1, 0}), nullptr) << "that one has gone";
   EXPECT_FALSE(history.find(SaveId{2, 1, 0})->is_intended) << "the later ones are worth nothing";
 }
 

@@ -20,6 +20,10 @@ bool is_nothing_left(const History& history) {
   return std::none_of(all.begin(), all.end(), [](const Checkpoint& c) { return c.is_good(); });
 }
 
+Error removed(const SaveId& save) {
+  return {Code::not_found, fmt::format("checkpoint {} was removed by retention", save.name())};
+}
+
 }  // namespace
 
 Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed) {
@@ -40,13 +44,8 @@ Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh
 std::size_t attempts_in_vain(const History& history) {
   const auto& all = history.attempts();
   if (all.empty() || !all.back().open.resume) return 0;
-  const auto has_committed = [&](const Attempt& a) {
-    const auto& saves = history.checkpoints();
-    return std::any_of(saves.begin(), saves.end(),
-                       [&](const Checkpoint& c) { return c.commit.save.attempt == a.open.attempt; });
-  };
   const auto is_in_vain = [&](const Attempt& a) {
-    return a.open.resume == all.back().open.resume && !has_committed(a);
+    return a.open.resume == all.back().open.resume && a.commits == 0;
   };
   const auto first = std::next(all.rbegin());
   return static_cast<std::size_t>(std::find_if_not(first, all.rend(), is_in_vain) - first);
@@ -102,8 +101,7 @@ Quarantine quarantine_of(const SaveId& save, const Damage& worst, std::string ho
 Decide tag_decision(Tag tag) {
   return [tag = std::move(tag)](const History& history) -> Result<Decision> {
     const Checkpoint* c = history.find(tag.save);
-    if (c == nullptr || c->is_intended)
-      return Error(Code::not_found, fmt::format("checkpoint {} was removed by retention", tag.save.name()));
+    if (c == nullptr || c->is_intended) return removed(tag.save);
     if (c->tags.contains(tag.tag)) return Decision(Stand{});
     return Decision(Fact(tag));
   };
@@ -112,7 +110,8 @@ Decide tag_decision(Tag tag) {
 Decide untag_decision(Untag untag) {
   return [untag = std::move(untag)](const History& history) -> Result<Decision> {
     const Checkpoint* c = history.find(untag.save);
-    if (c == nullptr || !c->tags.contains(untag.tag)) return Decision(Stand{});
+    if (c == nullptr) return removed(untag.save);
+    if (!c->tags.contains(untag.tag)) return Decision(Stand{});
     return Decision(Fact(untag));
   };
 }

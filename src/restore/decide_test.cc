@@ -140,6 +140,9 @@ TEST(AttemptsInVain, AreThoseInARowThatResumedFromTheSameAndCommittedNothing) {
   journal.verified(4);
   journal.open(third);
   EXPECT_EQ(attempts_in_vain(journal.history), 0u);
+  const SaveId last = journal.commit(5);
+  journal.open(third).add(Intent{last}).add(Deleted{{last}});
+  EXPECT_EQ(attempts_in_vain(journal.history), 0u) << "what it committed has gone since";
 }
 
 TEST(GenesisDecision, BeginsAnEmptyJournalOnly) {
@@ -182,6 +185,22 @@ TEST(QuarantineDecision, NeedsACheckpointThatIsThereAndNotYetPutAside) {
   EXPECT_FALSE(fact<Quarantine>(quarantine_decision(damage(first)), journal.history)) << "known";
   journal.add(Intent{second});
   EXPECT_FALSE(fact<Quarantine>(quarantine_decision(damage(second)), journal.history)) << "it vanished (R8)";
+}
+
+TEST(TagDecision, NeedsACheckpointThatIsThere) {
+  TestJournal journal;
+  journal.genesis().open();
+  const SaveId save = journal.commit(1);
+  EXPECT_TRUE(fact<Tag>(tag_decision({save, "a"}), journal.history));
+  EXPECT_FALSE(fact<Untag>(untag_decision({save, "a"}), journal.history)) << "it has none";
+  journal.add(Tag{save, "a"});
+  EXPECT_FALSE(fact<Tag>(tag_decision({save, "a"}), journal.history)) << "known";
+  EXPECT_TRUE(fact<Untag>(untag_decision({save, "a"}), journal.history));
+  journal.add(Untag{save, "a"}).add(Intent{save});
+  EXPECT_TRUE(tag_decision({save, "a"})(journal.history).is(Code::not_found)) << "condemned";
+  journal.add(Deleted{{save}});
+  EXPECT_TRUE(tag_decision({save, "a"})(journal.history).is(Code::not_found));
+  EXPECT_TRUE(untag_decision({save, "a"})(journal.history).is(Code::not_found));
 }
 
 TEST(PolicyDecision, RecordsAnotherPolicyByTheOwnerOnly) {

@@ -7,6 +7,7 @@
 
 #include "format/verify.h"
 #include "golden_run.h"
+#include "journal/fold/fold.h"
 #include "journal/history.h"
 
 namespace unbroken {
@@ -28,10 +29,12 @@ RunFiles read_folder(const fs::path& root) {
 const fs::path kGolden = fs::path(UNBROKEN_SOURCE_DIR) / "tests" / "golden";
 
 TEST(Golden, IsStillWrittenTheSame) {
-  const RunFiles now = GoldenRun::files();
-  const RunFiles kept = read_folder(kGolden / "v1" / "sample");
-  ASSERT_EQ(kept.size(), now.size());
-  for (const auto& [key, bytes] : now) EXPECT_TRUE(kept.contains(key) && kept.at(key) == bytes) << key;
+  for (const auto& [run, now] : GoldenRun::all()) {
+    const RunFiles kept = read_folder(kGolden / "v1" / run);
+    ASSERT_EQ(kept.size(), now.size());
+    for (const auto& [key, bytes] : now)
+      EXPECT_TRUE(kept.contains(key) && kept.at(key) == bytes) << run << "/" << key;
+  }
 }
 
 History fold(const RunFiles& files) {
@@ -86,6 +89,22 @@ TEST(Golden, IsReadAsItWasMeant) {
   EXPECT_EQ(sample.newest()->commit.save, (SaveId{200, 2, 1}));
   EXPECT_TRUE(sample.checkpoints()[1].is_quarantined());
   EXPECT_EQ(sample.lineage().size(), 2U);
+}
+
+TEST(Golden, HasAFoldThatStandsForTheRecordsBeforeIt) {
+  const RunFiles files = read_folder(kGolden / "v1" / "folded");
+  const DecodedRecord named = decode_record(files.at(slot_key(kFoldEvery))).value();
+  const FoldRef ref{kFoldEvery, std::get<Summary>(named.record.fact)};
+  History history = decode_fold(files.at(fold_key(ref)), ref, named.record.previous, kFoldEvery).value();
+  EXPECT_EQ(history.checkpoints().size(), 3U);
+  EXPECT_EQ(history.find({100, 1, 0})->pins.size(), 2U);
+  EXPECT_TRUE(history.find({60, 1, 0})->is_intended);
+  EXPECT_TRUE(history.may_be_deleted({50, 1, 0}));
+  for (std::uint64_t slot = kFoldEvery; files.contains(slot_key(slot)); ++slot) {
+    const DecodedRecord decoded = decode_record(files.at(slot_key(slot))).value();
+    ASSERT_TRUE(history.apply(decoded.record, decoded.digest).ok()) << slot;
+  }
+  EXPECT_EQ(encode_fold(history).value().bytes, encode_fold(fold(files)).value().bytes);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ def test_golden_runs_are_whole(path):
     run = format_reader.Run(path)
     kept = [checkpoint for checkpoint in run.journal.checkpoints.values() if not checkpoint.is_condemned]
     assert kept
+    assert run.journal.damaged_folds() == []
     for checkpoint in kept:
         assert run.verify(checkpoint) == []
 
@@ -46,6 +47,12 @@ def test_sample_lists_as_it_was_meant():
     assert journal.newest().save.name == "200.a2.t1"
     assert journal.newest().metrics == {"loss": 0.125}
     assert journal.newest().verified == {"run"}
+
+
+def test_folded_has_a_fold_that_the_records_come_to():
+    journal = format_reader.Run(SAMPLE.parent / "folded").journal
+    assert [fold["slot"] for fold in journal.fold.summaries] == [256]
+    assert [c.save.name for c in journal.loadable()] == ["200.a2.t1", "100.a1"]
 
 
 def test_sample_loads_every_kind_of_value():
