@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/reader.h"
+#include "engine/read/reader.h"
 #include "session/runtime.h"
 #include "session/settings.h"
 

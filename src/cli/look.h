@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/reader.h"
+#include "engine/read/reader.h"
 #include "journal/read_journal.h"
 #include "session/runtime.h"
 

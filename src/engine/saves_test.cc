@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "engine/reader.h"
+#include "engine/read/reader.h"
 #include "engine/test_run.h"
 
 namespace unbroken {

@@ -13,7 +13,7 @@
 #include <set>
 
 #include "engine/driver.h"
-#include "engine/reader.h"
+#include "engine/read/reader.h"
 #include "journal/slots.h"
 #include "os/test_support.h"
 #include "session/runtime.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "engine/driver.h"
-#include "engine/reader.h"
+#include "engine/read/reader.h"
 #include "filestore/leftovers.h"
 #include "filestore/probe.h"
 #include "journal/fold/fold.h"

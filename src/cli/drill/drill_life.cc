@@ -10,7 +10,7 @@
 #include "cli/drill/listen.h"
 #include "cli/interrupts.h"
 #include "cli/look.h"
-#include "engine/reader.h"
+#include "engine/read/reader.h"
 #include "os/os_clock.h"
 
 namespace unbroken {

@@ -1,8 +1,8 @@
-#include "engine/verify_folds.h"
+#include "engine/read/verify_folds.h"
 
 #include <algorithm>
 
-#include "engine/reader.h"
+#include "engine/read/reader.h"
 #include "journal/fold/fold.h"
 #include "journal/slots.h"
 

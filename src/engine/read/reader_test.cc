@@ -1,4 +1,4 @@
-#include "engine/reader.h"
+#include "engine/read/reader.h"
 
 #include "engine/test_run.h"
 
