@@ -169,10 +169,7 @@ Result<Plan> make_plan(const JobInputs& job) {
   plan.efficiency_daly = s.efficiency_at(s.daly_s);
   plan.efficiency_exact = s.efficiency_at(s.exact_s);
   plan.efficiency_first_order = first_order_efficiency(s);
-  plan.ettr = ettr({.interval_s = s.interval_s,
-                    .stall_s = s.times.stall_s,
-                    .recovery_s = s.times.recovery_s,
-                    .mtti_s = job.mtti_s});
+  plan.ettr = s.ettr();
   plan.is_viable = plan.efficiency >= 0.5 && s.times.stall_s / job.mtti_s <= 0.5;
   plan.waste = s.waste_at(s.interval_s);
 

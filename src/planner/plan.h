@@ -29,7 +29,7 @@ struct SavePlan {
   double asked_s = 0;  ///< what was given; below the floor some of those saves find no room and are skipped
   BoundBy bound_by = BoundBy::optimum;
   double young_s = 0, daly_s = 0, exact_s = 0, floor_s = 0;
-  double period_s = 0;  ///< interval and stall
+  double period_s = 0;  ///< interval and stall, with tiers the mean of the stalls
   JobTimes times;       ///< of a job without tiers
   std::vector<TierPlan> tiers;
   bool is_notice_used = false;  ///< the emergency save fits the notice
@@ -43,8 +43,14 @@ struct SavePlan {
   double max_lost_s() const;
   double max_lost_of(const TierPlan& tier) const;  ///< of a failure that sends back to this one, in use
   double mean_lost_s() const;
+  double mean_stall_s() const;                   ///< over the saves, each by the safest tier that is due
+  double period_of(const TierPlan& tier) const;  ///< between two saves of this one
+  Ettr ettr() const;
 
  private:
+  /// Of each tier in use, weighted with the failures that go back to it.
+  template <class Of>
+  double mean_over_failures(Of of) const;
   TierJob tier_job(double tau_s, std::vector<TierTimes>& times, std::vector<TierInterval>& plan) const;
   double kept_by_notice() const;
 };

@@ -31,7 +31,7 @@ Json tiers_json(const SavePlan& saves) {
         saves.has_tiers() && std::isfinite(saves.times.mtti_s) ? tier.interval.interval_s : saves.interval_s;
     out.push_back({{"name", tier.name.empty() ? "storage" : tier.name},
                    {"interval_s", json_number(interval_s)},
-                   {"period_s", json_number(saves.period_s * static_cast<double>(tier.interval.every))},
+                   {"period_s", json_number(saves.period_of(tier))},
                    {"every", tier.interval.every},
                    {"share", tier.times.share},
                    {"used", tier.interval.is_used}});
@@ -113,13 +113,11 @@ std::string plan_text(const Plan& plan) {
                    format_duration(s.daly_s), format_duration(s.exact_s), format_duration(s.floor_s)));
   if (s.has_tiers()) {
     for (const TierPlan& tier : s.tiers)
-      line("  " + tier.name,
-           tier.interval.is_used
-               ? fmt::format("every {} save{}, {} apart, for {} of the failures", tier.interval.every,
-                             tier.interval.every == 1 ? "" : "s",
-                             format_duration(s.period_s * static_cast<double>(tier.interval.every)),
-                             percent(tier.times.share))
-               : std::string("not worth it"));
+      line("  " + tier.name, tier.interval.is_used
+                                 ? fmt::format("every {} save{}, {} apart, for {} of the failures",
+                                               tier.interval.every, tier.interval.every == 1 ? "" : "s",
+                                               format_duration(s.period_of(tier)), percent(tier.times.share))
+                                 : std::string("not worth it"));
   }
   line("efficiency",
        fmt::format("{}{}; ETTR {}{}", percent(plan.efficiency), plan.is_viable ? "" : ", NOT VIABLE",

@@ -103,16 +103,47 @@ double SavePlan::max_lost_of(const TierPlan& tier) const {
   return longest_block_s(job, static_cast<std::size_t>(&tier - tiers.data())) + tier.times.persist_s;
 }
 
-double SavePlan::mean_lost_s() const {
-  double sum = 0, before = 0, share = 0;
+double SavePlan::mean_stall_s() const {
+  double sum = 0, due_higher = 0;
+  for (std::size_t i = tiers.size(); i-- > 0;) {
+    if (!tiers[i].interval.is_used) continue;
+    const double due = 1 / static_cast<double>(tiers[i].interval.every);
+    sum += tiers[i].times.stall_s * (due - due_higher);
+    due_higher = due;
+  }
+  return sum;
+}
+
+template <class Of>
+double SavePlan::mean_over_failures(Of of) const {
+  double sum = 0, share = 0;
   for (const TierPlan& tier : tiers) {
     share += tier.times.share;
     if (!tier.interval.is_used) continue;
-    sum += (share - before) *
-           unbroken::mean_lost_s(period_s * static_cast<double>(tier.interval.every), tier.times.persist_s);
-    before = share;
+    sum += share * of(tier);
+    share = 0;
   }
   return sum;
+}
+
+double SavePlan::period_of(const TierPlan& tier) const {
+  return period_s * static_cast<double>(tier.interval.every);
+}
+
+double SavePlan::mean_lost_s() const {
+  return mean_over_failures(
+      [&](const TierPlan& tier) { return unbroken::mean_lost_s(period_of(tier), tier.times.persist_s); });
+}
+
+Ettr SavePlan::ettr() const {
+  // With tiers half of what lies between two saves of the one that a failure goes back to.
+  const double before_s = mean_over_failures([&](const TierPlan& tier) {
+    return tier.times.recovery_s + (has_tiers() ? period_of(tier) : interval_s) / 2;
+  });
+  return unbroken::ettr({.interval_s = interval_s,
+                         .stall_s = mean_stall_s(),
+                         .recovery_s = before_s - interval_s / 2,
+                         .mtti_s = times.mtti_s});
 }
 
 namespace {
@@ -269,40 +300,59 @@ class TierSearch {
   double best_value_ = -1;
 };
 
-/// First the interval and the turns that each tier asks for by itself; where the storage, a slowdown or a
-/// promise stands in their way, the best of those that are left.
-Result<> choose_with_tiers(SavePlan& plan, const std::vector<TierPlan*>& in_use, const JobInputs& job) {
-  const bool is_finite = std::isfinite(job.mtti_s);
-  plan.interval_s = std::max(is_finite ? plan.exact_s : kQuiet_s, plan.floor_s);
-  plan.bound_by = !is_finite                    ? BoundBy::no_failures
-                  : plan.floor_s > plan.exact_s ? BoundBy::floor
-                                                : BoundBy::optimum;
-  if (job.interval_s) {
-    plan.asked_s = *job.interval_s;
-    plan.interval_s = done_s(plan.asked_s, plan.floor_s, job.in_flight);
-    plan.bound_by = BoundBy::given;
+/// What the cheapest tier in use says of the job; failures of dropped ones below it are its own.
+void describe_by_first(SavePlan& plan, const JobInputs& job) {
+  const TierPlan& first = *used(plan.tiers).front();
+  plan.times.stall_s = first.times.stall_s;
+  plan.times.persist_s = first.times.persist_s;
+  plan.times.recovery_s = first.times.recovery_s;
+  plan.times.notice_cost_s = first.times.stall_s + first.times.persist_s + job.commit_s;
+  if (!std::isfinite(job.mtti_s)) return;
+  double share = 0;
+  for (const TierPlan& tier : plan.tiers) {
+    share += tier.times.share;
+    if (tier.interval.is_used) break;
   }
-  plan.period_s = plan.interval_s + plan.times.stall_s;
-  const std::uint64_t every = in_use.back()->interval.every;
-  fit_turns(in_use, plan.period_s, job);
-  const bool is_held = every != in_use.back()->interval.every || plan.bound_by == BoundBy::floor;
-  const bool is_broken = plan.max_lost_s() > job.rpo_s;
-  if (!is_broken && !is_held && job.slowdown <= 0) return Done{};
-  if (!is_broken && job.interval_s) return Done{};
-  const double lost_s = plan.max_lost_s();
-  std::optional<SavePlan> best = TierSearch(plan, job).run();
+  const double cost_s = std::max(plan.times.cost_s(), 1e-12);
+  const double mtti_s = mtti_without_notice_s(job.mtti_s, plan.times.notice_share) / share;
+  plan.young_s = young_interval_s(cost_s, mtti_s);
+  plan.daly_s = daly_interval_s(cost_s, mtti_s);
+  plan.exact_s = exact_interval_s(cost_s, mtti_s);
+}
+
+/// Without failures the turns are those that each tier asks for by itself.
+void choose_without_failures(SavePlan& plan, const std::vector<TierPlan*>& in_use, const JobInputs& job) {
+  plan.interval_s = std::max(kQuiet_s, plan.floor_s);
+  plan.bound_by = BoundBy::no_failures;
+  if (job.interval_s) plan.interval_s = done_s(*job.interval_s, plan.floor_s, job.in_flight);
+  fit_turns(in_use, plan.interval_s + plan.times.stall_s, job);
+}
+
+/// The best of all plans; where it breaks the promise, the best of those that keep it.
+Result<> choose_with_tiers(SavePlan& plan, const std::vector<TierPlan*>& in_use, const JobInputs& job) {
+  JobInputs free = job;
+  free.rpo_s = kInfinity;
+  std::optional<SavePlan> best;
+  if (std::isfinite(job.mtti_s)) best = TierSearch(plan, free).run();
+  if (!best) {
+    choose_without_failures(plan, in_use, job);
+    best = plan;
+  }
+  const double lost_s = best->max_lost_s();
+  const bool is_broken = lost_s > job.rpo_s;
+  if (is_broken) best = TierSearch(plan, job).run();
   if (!best && job.interval_s) return not_with_interval(job, lost_s);
   if (!best) return not_with_tiers(job, plan.tiers.back());
-  const BoundBy before = plan.bound_by;
-  const TierPlan* first = used(best->tiers).front();
-  best->times.stall_s = first->times.stall_s;
-  best->times.persist_s = first->times.persist_s;
-  best->times.recovery_s = first->times.recovery_s;
-  best->bound_by = is_broken && before != BoundBy::given ? BoundBy::rpo
-                   : best->interval_s > best->floor_s * (1 + 1e-6) && before != BoundBy::given
-                       ? BoundBy::optimum
-                       : before;
   plan = std::move(*best);
+  describe_by_first(plan, job);
+  if (job.interval_s) {
+    plan.asked_s = *job.interval_s;
+    plan.bound_by = BoundBy::given;
+  } else if (is_broken) {
+    plan.bound_by = BoundBy::rpo;
+  } else if (std::isfinite(job.mtti_s)) {
+    plan.bound_by = plan.interval_s > plan.floor_s * (1 + 1e-6) ? BoundBy::optimum : BoundBy::floor;
+  }
   return Done{};
 }
 
@@ -322,38 +372,22 @@ Result<SavePlan> plan_saves(const JobInputs& job) {
   const auto intervals = tier_intervals(tier_times, is_finite ? mtti_s : 1e18);
   for (std::size_t i = 0; i < out.tiers.size(); ++i) out.tiers[i].interval = intervals[i];
   const std::vector<TierPlan*> in_use = used(out.tiers);
-  TierPlan& first = *in_use.front();
+  const TierTimes& first = in_use.front()->times;
 
-  out.times = {.stall_s = first.times.stall_s,
-               .mtti_s = job.mtti_s,
-               .recovery_s = first.times.recovery_s,
-               .persist_s = first.times.persist_s,
-               .slowdown = job.slowdown,
-               .notice_share = share,
-               .notice_cost_s = first.times.stall_s + first.times.persist_s + job.commit_s};
-  // Failures of the cheapest tier in use, dropped ones' included, set its interval.
-  double first_share = 0;
-  for (const TierPlan& tier : out.tiers) {
-    first_share += tier.times.share;
-    if (tier.interval.is_used) break;
-  }
-  const double cost_s = std::max(out.times.cost_s(), 1e-12);
-  const double first_mtti_s = mtti_s / first_share;
-  out.floor_s = floor_interval_s({.stall_s = first.times.stall_s,
-                                  .persist_s = first.times.persist_s,
+  out.times.mtti_s = job.mtti_s;
+  out.times.slowdown = job.slowdown;
+  out.times.notice_share = share;
+  describe_by_first(out, job);
+  out.floor_s = floor_interval_s({.stall_s = first.stall_s,
+                                  .persist_s = first.persist_s,
                                   .write_s = job.write_s(),
                                   .in_flight = job.in_flight});
-  if (is_finite) {
-    out.young_s = young_interval_s(cost_s, first_mtti_s);
-    out.daly_s = daly_interval_s(cost_s, first_mtti_s);
-    out.exact_s = exact_interval_s(cost_s, first_mtti_s);
-  }
   if (out.has_tiers()) {
     UNBROKEN_DO(choose_with_tiers(out, in_use, job));
   } else {
     UNBROKEN_DO(choose_alone(out, job));
   }
-  out.period_s = out.interval_s + out.times.stall_s;
+  out.period_s = out.interval_s + out.mean_stall_s();
   if (!is_finite) out.young_s = out.daly_s = out.exact_s = out.interval_s;
   return out;
 }

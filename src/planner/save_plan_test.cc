@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "planner/random.h"
 #include "planner/simulate.h"
 #include "planner/test_plan.h"
 
@@ -45,6 +46,49 @@ TEST(SavePlan, FindsTheBestPlanWithinAPromise) {
   EXPECT_GT(best.efficiency, 0.758);
   EXPECT_NEAR(best.efficiency + best.waste.sum(), 1, 1e-9);
   EXPECT_NEAR(simulated(best).efficiency.mean / best.efficiency, 1, 0.02);
+}
+
+TEST(SavePlan, CountsEveryStallInWhatItExpects) {
+  // Every save is the disk's: 480 s of work and 120 s of stall, back by either tier.
+  const Plan p = plan({{"mtti", "3h"}, {"rpo", "10min"}}, kRamAndDisk).value();
+  EXPECT_NEAR(p.saves.period_s, 600, 1e-6);
+  EXPECT_NEAR(p.saves.mean_lost_s(), 300, 1e-6);
+  EXPECT_NEAR(p.ettr.value, p.efficiency, 0.02);
+  EXPECT_NEAR(to_json(p)["tiers"][1]["period_s"].get<double>(), 600, 1e-6);
+}
+
+JobInputs random_two_tiers(std::uint64_t seed) {
+  SeededRandom random(seed);
+  const auto between = [&](double low, double high) { return low * std::pow(high / low, random.uniform()); };
+  JobInputs job;
+  job.mtti_s = between(1e3, 1e5);
+  TierInput cheap, safe;
+  cheap.name = "cheap", safe.name = "safe";
+  cheap.stall_s = job.mtti_s * between(1e-5, 1e-3), safe.stall_s = job.mtti_s * between(3e-4, 2e-2);
+  cheap.persist_s = cheap.stall_s * between(0.1, 10), safe.persist_s = safe.stall_s * between(0.1, 30);
+  cheap.recovers = 0.3 + 0.67 * random.uniform();
+  cheap.recovery_s = job.mtti_s * between(1e-3, 3e-2), safe.recovery_s = job.mtti_s * between(1e-2, 0.16);
+  job.tiers = {cheap, safe};
+  return job;
+}
+
+TEST(SavePlan, GainsNothingByAPromiseNorByADearerSave) {
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    const JobInputs job = random_two_tiers(seed);
+    const SavePlan best = plan_saves(job).value();
+    for (const double share : {0.99, 0.9, 0.7}) {
+      JobInputs promised = job;
+      promised.rpo_s = share * best.max_lost_s();
+      if (const auto held = plan_saves(promised); held.ok()) {
+        EXPECT_LE(held.value().efficiency(), best.efficiency() + 1e-7) << seed << " rpo x " << share;
+      }
+    }
+    for (std::size_t tier = 0; tier < 2; ++tier) {
+      JobInputs cheaper = job;
+      cheaper.tiers[tier].stall_s *= 0.8;
+      EXPECT_GE(plan_saves(cheaper).value().efficiency(), best.efficiency() - 1e-7) << seed << " " << tier;
+    }
+  }
 }
 
 TEST(SavePlan, CountsEveryStallBetweenTwoTurns) {
