@@ -91,6 +91,7 @@ SLEEP = CALLS[1]
 OUTSIDE = {
     "os": None,
     "sim": re.compile(r"#include <sys/mman\.h>"),
+    "base": re.compile(r"#include <sys/mman\.h>"),
     "cli": re.compile(r"#include <(?:unistd|signal|sys/ioctl)\.h>|#include <csignal>"),
     "session": re.compile(r"#include <(?:signal|unistd)\.h>|#include <csignal>"),
 }

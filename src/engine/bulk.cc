@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/pages.h"
 #include "format/sums.h"
 #include "world/check_time.h"
 #include "world/parallel.h"
@@ -111,59 +112,51 @@ Result<std::vector<Placed>> place(const Index& index, std::span<const TensorTarg
   return placed;
 }
 
-/// Memory for one piece at a time, not touched before it is filled.
-class Scratch {
- public:
-  MutableBytes of(std::uint64_t bytes) {
-    if (bytes > size_) memory_ = std::make_unique_for_overwrite<std::byte[]>(size_ = bytes);
-    return {memory_.get(), bytes};
-  }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  std::uint64_t size_ = 0;
-};
-
 /// The first target that ends after `offset`.
 auto first_at(const std::vector<Placed>& placed, std::uint64_t offset) {
   return std::partition_point(placed.begin(), placed.end(), [&](const Placed& p) { return p.end <= offset; });
 }
 
-/// Reads one chunk and hashes it where it lands: straight in its tensor where one tensor holds all of it.
-Result<Xxh128> read_chunk(const ObjectReader& reader, const std::vector<Placed>& placed, std::uint64_t begin,
-                          std::uint64_t bytes, Scratch& scratch) {
-  const std::uint64_t end = begin + bytes;
-  auto it = first_at(placed, begin);
-  if (it != placed.end() && it->begin <= begin && it->end >= end) {
-    const MutableBytes into{it->into + (begin - it->begin), bytes};
-    UNBROKEN_DO(reader.read(begin, into));
-    return xxh128(into);
-  }
-  const MutableBytes chunk = scratch.of(bytes);
-  UNBROKEN_DO(reader.read(begin, chunk));
-  for (; it != placed.end() && it->begin < end; ++it) {
+/// Copies what `piece`, at `begin` in the file, holds of the tensors that are wanted.
+void scatter(const std::vector<Placed>& placed, std::uint64_t begin, Bytes piece) {
+  const std::uint64_t end = begin + piece.size();
+  for (auto it = first_at(placed, begin); it != placed.end() && it->begin < end; ++it) {
     const std::uint64_t from = std::max(begin, it->begin);
     const std::uint64_t to = std::min(end, it->end);
-    std::memcpy(it->into + (from - it->begin), chunk.data() + (from - begin), to - from);
+    std::memcpy(it->into + (from - it->begin), piece.data() + (from - begin), to - from);
   }
-  return xxh128(chunk);
 }
 
-/// Reads all of an object in chunks, several blocks at once; each chunk is hashed where it lands.
+/// Reads all of an object by as many workers as the lane has. A worker reads a block, then hashes and copies
+/// it chunk by chunk, each while it is in the processor's cache.
 Result<std::vector<Xxh128>> read_chunks(const Seams& seams, const ObjectReader& reader, std::string_view key,
                                         std::uint64_t chunk_bytes, const std::vector<Placed>& placed,
                                         const Deadline& by) {
   std::vector<Xxh128> chunks(chunk_count(reader.bytes(), chunk_bytes));
-  const std::uint64_t chunks_per_block = std::max<std::uint64_t>(1, kBlockBytes / chunk_bytes);
-  const std::uint64_t blocks = (chunks.size() + chunks_per_block - 1) / chunks_per_block;
-  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, blocks, [&](std::size_t block) -> Result<> {
-    Scratch scratch;
-    const std::uint64_t last = std::min<std::uint64_t>(chunks.size(), (block + 1) * chunks_per_block);
-    for (std::uint64_t chunk = block * chunks_per_block; chunk < last; ++chunk) {
-      UNBROKEN_DO(check_piece(seams, "read", key, by));
-      const std::uint64_t begin = chunk * chunk_bytes;
-      const std::uint64_t bytes = std::min(chunk_bytes, reader.bytes() - begin);
-      UNBROKEN_TRY(chunks[chunk], read_chunk(reader, placed, begin, bytes, scratch));
+  const std::uint64_t block_bytes = std::max<std::uint64_t>(1, kReadBytes / chunk_bytes) * chunk_bytes;
+  const std::uint64_t blocks = chunk_count(reader.bytes(), block_bytes);
+  const auto read_block = [&](std::uint64_t block, const Pages& memory) -> Result<> {
+    UNBROKEN_DO(check_piece(seams, "read", key, by));
+    const std::uint64_t begin = block * block_bytes;
+    const MutableBytes bytes{memory.data(), std::min(block_bytes, reader.bytes() - begin)};
+    UNBROKEN_DO(reader.read(begin, bytes));
+    for (std::uint64_t at = 0; at < bytes.size(); at += chunk_bytes) {
+      const Bytes chunk = bytes.subspan(at, std::min<std::uint64_t>(chunk_bytes, bytes.size() - at));
+      chunks[(begin + at) / chunk_bytes] = xxh128(chunk);
+      scatter(placed, begin + at, chunk);
+    }
+    return Done{};
+  };
+  std::atomic<std::uint64_t> next = 0;
+  const std::size_t workers = std::min<std::uint64_t>(seams.executor.width(Lane::io), blocks);
+  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, workers, [&](std::size_t) -> Result<> {
+    const Pages memory = Pages::make(std::min(block_bytes, reader.bytes()));
+    if (!memory) return Error(Code::unavailable, fmt::format("read {}: no memory for a block", key));
+    for (std::uint64_t block; (block = next.fetch_add(1)) < blocks;) {
+      auto read = read_block(block, memory);
+      if (read.ok()) continue;
+      next = blocks;  // the others end too
+      return read;
     }
     return Done{};
   }));

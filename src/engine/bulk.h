@@ -13,7 +13,8 @@
 
 namespace unbroken {
 
-inline constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;  ///< one read or write
+inline constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;  ///< one write
+inline constexpr std::uint64_t kReadBytes = std::uint64_t{4} << 20;   ///< one read, of several chunks
 
 /// Writes `parts`, in order, as one object.
 /// Errors:     those of Store::open_writer and ObjectWriter; then nothing is left of it.

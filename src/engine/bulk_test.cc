@@ -91,13 +91,13 @@ class HastyClock final : public Clock {
 
 TEST(Bulk, LooksAtTheDeadlineBeforeEveryPiece) {
   TestRun run;
-  run.world.disk().plant("data/x", bytes_of(100 * 4096));
+  run.world.disk().plant("data/x", bytes_of(5 * kReadBytes));
   run.live([&](TestLife& me) {
     HastyClock clock(me.seams.clock);
     const Seams seams{clock, me.seams.random, me.seams.executor, me.seams.store, me.seams.process};
     // The store has a clock of its own, for which it is early.
-    const Deadline by{me.seams.clock.now() + std::chrono::seconds(50), {}};
-    const auto hash = hash_object(seams, {"data/x", 4096, 100 * 4096, 0}, by);
+    const Deadline by{me.seams.clock.now() + std::chrono::seconds(3), {}};
+    const auto hash = hash_object(seams, {"data/x", 4096, 5 * kReadBytes, 0}, by);
     ASSERT_TRUE(hash.is(Code::late));
     EXPECT_THAT(hash.error().what(), HasSubstr("data/x"));
     const std::string piece = bytes_of(16);
@@ -185,7 +185,7 @@ TEST(LoadShard, NamesAShardThatIsCutWhileItIsRead) {
     bool is_cut = false;
     shard.run.world.after_every_event([&] {
       // As soon as its size was asked for.
-      if (!is_cut && shard.run.world.event_count() > 3)
+      if (!is_cut && shard.run.world.event_count() > 1)
         is_cut = shard.run.world.disk().cut(Shard::kKey, 6000);
     });
     EXPECT_TRUE(shard.load(shard.targets()).is(Code::corrupt));

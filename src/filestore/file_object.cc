@@ -41,7 +41,10 @@ class OpenObject {
     return unbroken::told(std::move(error), doing, key_, directory_);
   }
 
-  void begin_write() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
+  void begin_write(std::uint64_t bytes) {
+    begun_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    in_flight_.fetch_add(1, std::memory_order_relaxed);
+  }
   void end_write(const Result<>& result) {
     if (!result.ok()) {
       const std::lock_guard lock(mutex_);
@@ -50,6 +53,8 @@ class OpenObject {
     in_flight_.fetch_sub(1, std::memory_order_release);
   }
   bool is_idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+  /// Writes do not overlap, so that this many are the whole object.
+  std::uint64_t begun_bytes() const { return begun_bytes_.load(std::memory_order_relaxed); }
   /// Of the first write that failed.
   std::optional<Error> failure() const {
     const std::lock_guard lock(mutex_);
@@ -69,7 +74,7 @@ class OpenObject {
   const std::string key_;
   const std::uint64_t bytes_;
   const std::string directory_;  // of its own: the store may be gone before the last write is answered
-  std::atomic<std::uint64_t> in_flight_ = 0;
+  std::atomic<std::uint64_t> in_flight_ = 0, begun_bytes_ = 0;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
   bool is_closed_ = false;
@@ -87,7 +92,7 @@ class FileWriter final : public ObjectWriter {
     if (offset > object_->bytes() || count > object_->bytes() - offset)
       return done(Error(Code::bad_argument, fmt::format("write {}: {} bytes at {} do not fit into {}",
                                                         object_->key(), count, offset, object_->bytes())));
-    object_->begin_write();
+    object_->begin_write(count);
     Fs& fs = object_->fs();
     const FileId file = object_->file();
     fs.write_at(file, offset, std::move(data), [object = object_, done = std::move(done)](Result<> result) {
@@ -113,9 +118,11 @@ class FileWriter final : public ObjectWriter {
     if (!object.is_idle()) return Error(Code::bug, "a write was settled without an answer");
     if (auto failure = object.failure()) return std::move(*failure);
     UNBROKEN_DO(check_time(clock_.now(), by));
+    // Not the size of the file alone: room that was reserved counts in it.
     UNBROKEN_TRY(const std::uint64_t size, object.fs().size(object.file()));
-    if (size != object.bytes())
-      return Error(Code::bug, fmt::format("the file has {} bytes of {}", size, object.bytes()));
+    if (size != object.bytes() || object.begun_bytes() != object.bytes())
+      return Error(Code::bug, fmt::format("the file has {} bytes, of which {} were written, of {}", size,
+                                          object.begun_bytes(), object.bytes()));
     UNBROKEN_DO(check_time(clock_.now(), by));
     UNBROKEN_POINT("filestore.before_sync");
     UNBROKEN_DO(object.fs().sync(object.file()));

@@ -20,6 +20,8 @@ constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr std::size_t kNonceDigits = 16;
 // A folder that retention removes while an object is made in it is made again; more often than this is a bug.
 constexpr int kFolderRetries = 3;
+// From here on an object goes past the cache of the machine, and room for it is taken before it is written.
+constexpr std::uint64_t kBulkBytes = std::uint64_t{1} << 20;
 // A link whose answer may have been lost is asked for again.
 constexpr int kLinkTries = 3;
 
@@ -232,7 +234,12 @@ Result<std::unique_ptr<ObjectWriter>> FileStore::open_writer(std::string_view ke
   std::string path(key);
   auto file = create_file(path, key, by);
   if (!file.ok()) return told(std::move(file).error(), "create", key);
-  return make_file_writer(fs_, clock_, file.value(), std::move(path), bytes, options_.path);
+  auto writer = make_file_writer(fs_, clock_, file.value(), path, bytes, options_.path);
+  if (bytes < kBulkBytes) return writer;
+  if (auto reserved = fs_.reserve(file.value(), bytes); !reserved.ok())
+    return told(std::move(reserved).error(), "create", key);
+  fs_.bypass_cache(file.value(), path);
+  return writer;
 }
 
 Result<std::unique_ptr<ObjectReader>> FileStore::open_reader(std::string_view key, const Deadline& by) const {
@@ -245,6 +252,7 @@ Result<std::unique_ptr<ObjectReader>> FileStore::open_reader(std::string_view ke
     static_cast<void>(fs_.close(file.value()).ok());
     return told(std::move(size).error(), "read", key);
   }
+  if (size.value() >= kBulkBytes) fs_.bypass_cache(file.value(), key);
   return make_file_reader(fs_, file.value(), std::string(key), size.value(), options_.path);
 }
 

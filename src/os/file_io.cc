@@ -3,19 +3,45 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/pages.h"
+
 namespace unbroken {
 namespace {
 
 // Linux moves at most this much in one call (MAX_RW_COUNT).
 constexpr std::size_t kCallBytes = 0x7ffff000;
 
+/// The next call of a transfer.
+struct Part {
+  int file;
+  std::size_t count;
+};
+
+/// Direct as far as offset, memory and count are aligned; the rest through the cache.
+Part next_part(const OpenFile& file, std::uint64_t offset, Bytes data) {
+  const bool is_aligned =
+      offset % Pages::kBytes == 0 && reinterpret_cast<std::uintptr_t>(data.data()) % Pages::kBytes == 0;
+  const std::size_t whole = std::min(data.size(), kCallBytes) / Pages::kBytes * Pages::kBytes;
+  if (file.direct >= 0 && is_aligned && whole > 0) return {file.direct, whole};
+  return {file.plain, std::min(data.size(), kCallBytes)};
+}
+
+/// Does the transfer go on after a call that failed? A device that wants more alignment than we keep says
+/// EINVAL: the file is plain from here on.
+bool is_taken_again(OpenFile& file, const Part& part) {
+  if (errno == EINTR) return true;
+  if (errno != EINVAL || part.file != file.direct) return false;
+  file.direct = -1;
+  return true;
+}
+
 }  // namespace
 
-int write_whole_at(const Syscalls& calls, int file, std::uint64_t offset, Bytes data) {
+int write_whole_at(const Syscalls& calls, OpenFile file, std::uint64_t offset, Bytes data) {
   while (!data.empty()) {
-    const std::size_t count = std::min(data.size(), kCallBytes);
-    const ssize_t moved = calls.pwrite(file, data.data(), count, static_cast<off_t>(offset));
-    if (moved < 0 && errno == EINTR) continue;
+    const Part part = next_part(file, offset, data);
+    const ssize_t moved = calls.pwrite(part.file, data.data(), part.count, static_cast<off_t>(offset));
+    if (moved < 0 && is_taken_again(file, part)) continue;
     if (moved < 0) return errno;
     if (moved == 0) return ENOSPC;
     offset += static_cast<std::uint64_t>(moved);
@@ -24,13 +50,14 @@ int write_whole_at(const Syscalls& calls, int file, std::uint64_t offset, Bytes 
   return 0;
 }
 
-ReadCount read_whole_at(const Syscalls& calls, int file, std::uint64_t offset, MutableBytes into) {
+ReadCount read_whole_at(const Syscalls& calls, OpenFile file, std::uint64_t offset, MutableBytes into) {
   ReadCount read;
   while (read.bytes < into.size()) {
-    const std::size_t count = std::min<std::size_t>(into.size() - read.bytes, kCallBytes);
+    const MutableBytes rest = into.subspan(read.bytes);
+    const Part part = next_part(file, offset + read.bytes, rest);
     const ssize_t moved =
-        calls.pread(file, into.data() + read.bytes, count, static_cast<off_t>(offset + read.bytes));
-    if (moved < 0 && errno == EINTR) continue;
+        calls.pread(part.file, rest.data(), part.count, static_cast<off_t>(offset + read.bytes));
+    if (moved < 0 && is_taken_again(file, part)) continue;
     if (moved < 0) read.error = errno;
     if (moved <= 0) break;
     read.bytes += static_cast<std::uint64_t>(moved);

@@ -12,7 +12,7 @@
 namespace unbroken {
 
 struct OsExecutorOptions {
-  unsigned io_threads = 4;
+  unsigned io_threads = 8;
   unsigned compute_threads = 0;  ///< 0: one for each processor we may use, at most 4
   std::size_t tasks_max = 4096;  ///< waiting in one lane; timed tasks of the strand are not counted
   /// Told, from any worker, what a task threw. Tasks are not supposed to throw.

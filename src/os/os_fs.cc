@@ -105,16 +105,39 @@ Result<FileId> OsFs::open_read(std::string_view path) const {
   return FileId{file.value().release()};
 }
 
+Result<> OsFs::reserve(FileId file, std::uint64_t bytes) {
+  UNBROKEN_DO(check_alive());
+  // Not with FALLOC_FL_KEEP_SIZE: writes that make a file longer take turns (ext4).
+  int number = 0;
+  do {
+    number = calls_.fallocate(number_of(file), 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  } while (number == EINTR);
+  if (number != 0 && !is_missing_call(number)) return errno_error(number, "fallocate");
+  return Done{};
+}
+
+void OsFs::bypass_cache(FileId file, std::string_view path) const {
+  if (guard_.is_child()) return;
+  // Another descriptor, not a flag of this one, because the ends that are not aligned go through the cache.
+  const int mode = ::fcntl(number_of(file), F_GETFL) & O_ACCMODE;
+  auto direct = lookup_.open(path, mode | O_DIRECT | kPlain);
+  struct stat ours{}, theirs{};
+  const bool is_same = direct.ok() && ::fstat(number_of(file), &ours) == 0 &&
+                       ::fstat(direct.value().get(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+                       ours.st_ino == theirs.st_ino;
+  if (is_same) direct_.add(number_of(file), std::move(direct).value());
+}
+
 void OsFs::write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) {
   if (auto alive = check_alive(); !alive.ok()) return done(std::move(alive));
-  const int number = write_whole_at(calls_, number_of(file), offset, data.bytes());
+  const int number = write_whole_at(calls_, direct_.of(number_of(file)), offset, data.bytes());
   if (number == 0) return done(Done{});
   done(errno_error(number, "pwrite"));
 }
 
 Result<std::uint64_t> OsFs::read_at(FileId file, std::uint64_t offset, MutableBytes into) const {
   UNBROKEN_DO(check_alive());
-  const ReadCount read = read_whole_at(calls_, number_of(file), offset, into);
+  const ReadCount read = read_whole_at(calls_, direct_.of(number_of(file)), offset, into);
   if (read.error != 0) return errno_error(read.error, "pread");
   return read.bytes;
 }
@@ -135,6 +158,7 @@ Result<> OsFs::sync(FileId file) {
 
 Result<> OsFs::close(FileId file) const {
   UNBROKEN_DO(check_alive());
+  direct_.remove(number_of(file));
   // Linux has let go of the descriptor also where it says EINTR.
   if (calls_.close(number_of(file)) != 0 && errno != EINTR) return errno_error(errno, "close");
   return Done{};
@@ -252,7 +276,7 @@ Result<> OsFs::append(std::string_view path, Bytes data) {
   if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
     return Error(Code::bad_argument, "what stands there is not a plain file of one name");
   // On a file opened for appending Linux ignores the offset (pwrite(2), BUGS).
-  if (const int number = write_whole_at(calls_, file.value().get(), 0, data); number != 0)
+  if (const int number = write_whole_at(calls_, {file.value().get()}, 0, data); number != 0)
     return errno_error(number, "append");
   return Done{};
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "os/descriptor.h"
+#include "os/direct_files.h"
 #include "os/fork_guard.h"
 #include "os/lookup.h"
 #include "os/syscalls.h"
@@ -56,6 +57,8 @@ class OsFs final : public Fs {
 
   Result<FileId> create_excl(std::string_view path) override;
   Result<FileId> open_read(std::string_view path) const override;
+  Result<> reserve(FileId file, std::uint64_t bytes) override;
+  void bypass_cache(FileId file, std::string_view path) const override;
   void write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) override;
   Result<std::uint64_t> read_at(FileId file, std::uint64_t offset, MutableBytes into) const override;
   Result<std::uint64_t> size(FileId file) const override;
@@ -95,6 +98,7 @@ class OsFs final : public Fs {
   const Syscalls& calls_;
   const Lookup lookup_;
   const ForkGuard guard_;
+  mutable DirectFiles direct_;
 };
 
 }  // namespace unbroken

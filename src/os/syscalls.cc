@@ -8,6 +8,7 @@ namespace unbroken {
 
 const Syscalls kSyscalls = {.pwrite = ::pwrite,
                             .pread = ::pread,
+                            .fallocate = ::fallocate,
                             .fsync = ::fsync,
                             .close = ::close,
                             .linkat = ::linkat,

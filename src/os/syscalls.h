@@ -10,6 +10,7 @@ namespace unbroken {
 struct Syscalls {
   ssize_t (*pwrite)(int file, const void* data, std::size_t count, off_t offset);
   ssize_t (*pread)(int file, void* into, std::size_t count, off_t offset);
+  int (*fallocate)(int file, int mode, off_t offset, off_t count);
   int (*fsync)(int file);
   int (*close)(int file);
   int (*linkat)(int from_dir, const char* from, int to_dir, const char* to, int flags);

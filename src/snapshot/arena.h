@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/pages.h"
 #include "base/result.h"
 
 namespace unbroken {
@@ -15,23 +16,17 @@ namespace unbroken {
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
   static std::shared_ptr<Arena> make(unsigned slots) { return std::shared_ptr<Arena>(new Arena(slots)); }
-  /// Page-aligned bytes that go back to the arena when the last owner drops them; null while every slot is in
-  /// use. Errors: unavailable (no memory).
+  /// Bytes aligned for direct I/O (Pages) that go back to the arena when the last owner drops them; null
+  /// while every slot is in use. Errors: unavailable (no memory).
   Result<std::shared_ptr<MutableBytes>> acquire(std::uint64_t bytes);
   bool has_free_slot() const;
   /// Memory held, in use or not.
   std::uint64_t bytes() const;
 
-  static constexpr std::size_t kAlignment = 4096;
-
  private:
   explicit Arena(unsigned slots) : slots_(slots) {}
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
   struct Slot {
-    std::unique_ptr<std::byte, Free> memory;
-    std::uint64_t capacity = 0;
+    Pages memory;
     bool is_used = false;
   };
   void release(std::size_t slot);

@@ -12,7 +12,7 @@ TEST(Arena, GivesAlignedMemoryOfTheSizeAskedFor) {
   const auto slot = arena->acquire(5000);
   ASSERT_TRUE(slot.ok());
   EXPECT_EQ(slot.value()->size(), 5000u);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slot.value()->data()) % Arena::kAlignment, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slot.value()->data()) % Pages::kBytes, 0u);
   std::memset(slot.value()->data(), 1, slot.value()->size());
 }
 

@@ -40,6 +40,12 @@ class Fs {
   /// O_EXCL | O_NOFOLLOW, mode 0600 (0660 for a group). A name that exists is `unavailable`.
   virtual Result<FileId> create_excl(std::string_view path) = 0;
   virtual Result<FileId> open_read(std::string_view path) const = 0;
+  /// Room for a new file of `bytes`, taken before they are written, so that storage that is full says so at
+  /// once. Where room cannot be taken ahead: nothing, and ok.
+  virtual Result<> reserve(FileId, std::uint64_t /*bytes*/) { return Done{}; }
+  /// From here on the cache of the machine is passed by where that can be: for large files, whose bytes would
+  /// push out what is of more use, and for reading what is on the device. A wish; `path` is the file's.
+  virtual void bypass_cache(FileId, std::string_view /*path*/) const {}
   /// Writes all of `data` or fails. Several may be in flight on one file; ranges do not overlap.
   virtual void write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) = 0;
   /// Returns once every write on `file` that was started before has called its completion; nothing to do

@@ -105,6 +105,35 @@ TEST_F(FileOrder, WriterSyncsOnceThenCloses) {
   EXPECT_EQ(get("shard"), "four");
 }
 
+TEST_F(FileOrder, RoomForALargeObjectIsTakenBeforeItIsWritten) {
+  const std::string text(3 << 20, 'x');
+  {
+    auto writer = store_.open_writer("shard", text.size(), by_).value();
+    writer->write(0, BufferRef::of(text), [](Result<> result) { EXPECT_TRUE(result.ok()); });
+    ASSERT_TRUE(writer->finish(by_).ok());
+  }
+  EXPECT_THAT(fs_.take_calls(),
+              ElementsAre("create_excl shard", "reserve", "bypass_cache shard", "write", "sync", "close"));
+  std::string found(text.size(), '?');
+  auto reader = store_.open_reader("shard", by_).value();
+  ASSERT_TRUE(reader->read(0, std::as_writable_bytes(std::span(found))).ok());
+  EXPECT_TRUE(found == text);
+  fs_.take_calls();
+  fs_.fail("reserve", Code::no_space);
+  EXPECT_TRUE(store_.open_writer("another", text.size(), by_).is(Code::no_space));
+  EXPECT_THAT(fs_.take_calls(), ElementsAre("create_excl another", "reserve", "close", "unlink another"));
+}
+
+TEST_F(FileOrder, AnObjectThatWasNotAllWrittenIsNotFinished) {
+  for (const std::uint64_t bytes : {std::uint64_t{10}, std::uint64_t{3} << 20}) {
+    auto writer = store_.open_writer("shard", bytes, by_).value();
+    writer->write(bytes - 4, BufferRef::of("four"), [](Result<> result) { EXPECT_TRUE(result.ok()); });
+    EXPECT_TRUE(writer->finish(by_).is(Code::bug)) << "room that was reserved is not content";
+    writer.reset();
+    EXPECT_THAT(files(""), IsEmpty());
+  }
+}
+
 TEST_F(FileOrder, FailedSyncAbandonsTheObject) {
   fs_.fail("sync", Code::unavailable);
   EXPECT_TRUE(create("journal/0").is(Code::unavailable));

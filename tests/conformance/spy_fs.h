@@ -41,6 +41,14 @@ class SpyFs final : public Fs {
     UNBROKEN_DO(note("open_read", path));
     return real_.open_read(path);
   }
+  Result<> reserve(FileId file, std::uint64_t bytes) override {
+    UNBROKEN_DO(note("reserve", ""));
+    return real_.reserve(file, bytes);
+  }
+  void bypass_cache(FileId file, std::string_view path) const override {
+    (void)note("bypass_cache", path);
+    real_.bypass_cache(file, path);
+  }
   void write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) override {
     if (auto noted = note("write", ""); !noted.ok()) return done(std::move(noted));
     auto write = [this, file, offset, data = std::move(data), done = std::move(done)] {

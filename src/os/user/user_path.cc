@@ -53,7 +53,7 @@ Result<UserFileReader> UserFileReader::open_in(const std::string& folder, const 
 }
 
 Result<> UserFileReader::read(std::uint64_t offset, MutableBytes into) const {
-  const ReadCount count = read_whole_at(kSyscalls, file_.get(), offset, into);
+  const ReadCount count = read_whole_at(kSyscalls, {file_.get()}, offset, into);
   if (count.error != 0) return errno_error(count.error, "read", "the file");
   if (count.bytes != into.size()) return Error(Code::corrupt, "the file ends before what it says is there");
   return Done{};
@@ -143,7 +143,7 @@ NewUserFile::~NewUserFile() {
 }
 
 Result<> NewUserFile::write(std::uint64_t offset, Bytes bytes) {
-  if (const int error = write_whole_at(kSyscalls, file_.get(), offset, bytes); error != 0)
+  if (const int error = write_whole_at(kSyscalls, {file_.get()}, offset, bytes); error != 0)
     return errno_error(error, "write", temporary_);
   return Done{};
 }
