@@ -37,12 +37,22 @@ def number(name: str, value):
             raise Misconfigured(f"log: {name} is a tensor of shape {list(value.shape)}, not one number")
         return float(value.detach()) if value.device.type == "cpu" else _OnDevice(torch, value)
     if isinstance(value, (numbers.Real, int, float)):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise Misconfigured(f"log: {name} is a number that no float holds (up to 1.8e308)") from None
     if getattr(value, "size", None) == 1 and hasattr(value, "item"):
         value = value.item()
         if isinstance(value, (int, float)):
             return float(value)
     raise Misconfigured(f"log: {name} is {type(value).__qualname__}, not one number")
+
+
+def _checked(name: str) -> str:
+    """Errors: Misconfigured for a name that no file can hold."""
+    if not name or any("\ud800" <= character <= "\udfff" for character in name):
+        raise Misconfigured(f"log: {name!r} is no name for a metric: it is empty or no text")
+    return name
 
 
 class Metrics:
@@ -52,7 +62,7 @@ class Metrics:
         self._values: dict[str, object] = {}
 
     def add(self, metrics: dict) -> None:
-        self._values.update({name: number(name, value) for name, value in metrics.items()})
+        self._values.update({_checked(name): number(name, value) for name, value in metrics.items()})
 
     def take(self) -> dict[str, object]:
         """All of them, and forgets them."""

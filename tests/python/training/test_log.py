@@ -1,0 +1,24 @@
+"""What `log` takes, and what it says of the rest."""
+
+import json
+
+import numpy
+import pytest
+
+import unbroken
+from unbroken import Misconfigured
+
+
+@pytest.mark.parametrize("name, value", [("i", 10**400), ("i", -(10**400)), ("\ud800", 1), ("a\udfff", 1.0), ("", 1)])
+def test_what_no_file_can_hold_is_refused_by_name_and_ends_nothing(run_dir, name, value):
+    weights = numpy.zeros(3)
+    with unbroken.Run(run_dir) as run:
+        run.attach(weights=weights)
+        for step in run.steps(2):
+            with pytest.raises(Misconfigured, match="^log: "):
+                run.log(**{name: value})
+            run.log(largest=10**308, step_of_mine=step)
+        run.save()
+    commits = [json.loads(path.read_bytes().split(b"\n")[0]) for path in sorted((run_dir / "journal").iterdir())]
+    noted = [record["body"]["metrics"] for record in commits if record["type"] == "COMMIT"]
+    assert noted[-1] == {"largest": 1e308, "step_of_mine": 1}
