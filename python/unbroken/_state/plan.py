@@ -15,7 +15,7 @@ from unbroken._state.names import join, segment_of_node
 from unbroken._state.order import CASTS
 from unbroken._state.permits.ways import Ways, some
 from unbroken._state.saved import Saved
-from unbroken._state.tree import decode, flatten, kind_of, kind_of_value, pairs_of, tensor_name
+from unbroken._state.tree import decode, flatten, kind_of, kind_of_value, pairs_of, shortened, tensor_name
 from unbroken.errors import Misconfigured, StateMismatch
 
 
@@ -139,7 +139,7 @@ class Plan:
     def differs(self, node, value, name):
         """`value` cannot take `node`."""
         saved, is_tensor = self.saved.describe(node), tensors.is_tensor(value)
-        live = tensors.view(value, name, reads=False).text if is_tensor else repr(value)[:80]
+        live = tensors.view(value, name, reads=False).text if is_tensor else shortened(repr(value))
         if is_tensor == (tensor_name(node) is not None):  # say what sort each side is
             here = "numpy array" if tensors.is_array(value) else "torch tensor"
             here = here if is_tensor else kind_of_value(value, name)

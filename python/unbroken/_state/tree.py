@@ -44,6 +44,7 @@ def encode_str(value: str, name: str):
     raise refuse(name, "a text that holds a character as two separate surrogates cannot be kept")
 
 
+_SHOWN = 200  # characters of a value in a message
 _BLOCK = 4000  # digits at a time: Python refuses to write or read more than 4300 of one integer
 
 
@@ -276,11 +277,19 @@ def tensors_of(node):
 
 
 def text(node) -> str:
-    """A leaf as a person reads it in a message: 0.1, 'adam', None."""
+    """A leaf as a person reads it in a message: 0.1, 'adam', None, 5056 bytes. What is long is cut."""
     try:
-        return repr(decode(node))
+        value = decode(node)
     except Exception:  # a tensor, or a library that is not there
-        return canonical(node)
+        return shortened(canonical(node))
+    if isinstance(value, bytes) and len(value) > _SHOWN // 4:
+        return f"{len(value)} bytes"
+    return shortened(repr(value))
+
+
+def shortened(shown: str) -> str:
+    """At most so much of it as belongs into a line."""
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}... ({len(shown)} characters)"
 
 
 def _no_tensor(kind, name):

@@ -1,0 +1,27 @@
+"""Values in the messages of a mismatch: whole where they are short, else cut."""
+
+import pytest
+import torch
+
+import unbroken
+from unbroken import StateMismatch
+from unbroken._state.tree import text
+
+
+def test_a_generator_in_place_of_a_counter_takes_one_line(run_dir):
+    with unbroken.Run(run_dir) as run:
+        run.attach(one=torch.Generator(), two={"count": 3})
+        for _ in run.steps(1):
+            pass
+    with unbroken.Run(run_dir) as run:
+        run.attach(one={"count": 3}, two=torch.Generator())
+        with pytest.raises(StateMismatch) as refused:
+            run.restore()
+    assert "bytes" in str(refused.value)
+    assert max(map(len, str(refused.value).splitlines())) < 500
+
+
+def test_what_is_short_stands_whole():
+    assert text(0.1) == "0.1" and text("adam") == "'adam'" and text(None) == "None"
+    long = text("x" * 5000)
+    assert long.startswith("'xxx") and long.endswith("(5002 characters)") and len(long) < 300
