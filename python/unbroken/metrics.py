@@ -36,15 +36,13 @@ def number(name: str, value):
         if value.numel() != 1 or value.is_complex():
             raise Misconfigured(f"log: {name} is a tensor of shape {list(value.shape)}, not one number")
         return float(value.detach()) if value.device.type == "cpu" else _OnDevice(torch, value)
-    if isinstance(value, (numbers.Real, int, float)):
+    if not isinstance(value, numbers.Real) and getattr(value, "size", None) == 1 and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, numbers.Real):
         try:
             return float(value)
         except OverflowError:
             raise Misconfigured(f"log: {name} is a number that no float holds (up to 1.8e308)") from None
-    if getattr(value, "size", None) == 1 and hasattr(value, "item"):
-        value = value.item()
-        if isinstance(value, (int, float)):
-            return float(value)
     raise Misconfigured(f"log: {name} is {type(value).__qualname__}, not one number")
 
 

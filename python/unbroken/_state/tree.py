@@ -280,11 +280,11 @@ def text(node) -> str:
     """A leaf as a person reads it in a message: 0.1, 'adam', None, 5056 bytes. What is long is cut."""
     try:
         value = decode(node)
-    except Exception:  # a tensor, or a library that is not there
+        if isinstance(value, bytes) and len(value) > _SHOWN // 4:
+            return f"{len(value)} bytes"
+        return shortened(repr(value))
+    except Exception:  # a tensor, a library that is not there, an integer that Python does not write
         return shortened(canonical(node))
-    if isinstance(value, bytes) and len(value) > _SHOWN // 4:
-        return f"{len(value)} bytes"
-    return shortened(repr(value))
 
 
 def shortened(shown: str) -> str:

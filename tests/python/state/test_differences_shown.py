@@ -5,7 +5,7 @@ import torch
 
 import unbroken
 from unbroken import StateMismatch
-from unbroken._state.tree import text
+from unbroken._state.tree import encode, text
 
 
 def test_a_generator_in_place_of_a_counter_takes_one_line(run_dir):
@@ -24,4 +24,5 @@ def test_a_generator_in_place_of_a_counter_takes_one_line(run_dir):
 def test_what_is_short_stands_whole():
     assert text(0.1) == "0.1" and text("adam") == "'adam'" and text(None) == "None"
     long = text("x" * 5000)
+    assert len(text(encode(10**5000))) < 300  # more digits than Python writes
     assert long.startswith("'xxx") and long.endswith("(5002 characters)") and len(long) < 300

@@ -9,7 +9,10 @@ import unbroken
 from unbroken import Misconfigured
 
 
-@pytest.mark.parametrize("name, value", [("i", 10**400), ("i", -(10**400)), ("\ud800", 1), ("a\udfff", 1.0), ("", 1)])
+TOO_LARGE = [("i", 10**400), ("i", -(10**400)), ("i", numpy.array([10**400]))]
+
+
+@pytest.mark.parametrize("name, value", [*TOO_LARGE, ("\ud800", 1), ("a\udfff", 1.0), ("", 1)])
 def test_what_no_file_can_hold_is_refused_by_name_and_ends_nothing(run_dir, name, value):
     weights = numpy.zeros(3)
     with unbroken.Run(run_dir) as run:
