@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tools"))
+sys.path.insert(0, str(HERE.parent / "tools" / "campaign"))
 sys.dont_write_bytecode = True
 
 import ledger  # noqa: E402
