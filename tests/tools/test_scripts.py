@@ -14,4 +14,4 @@ SCRIPTS = ["dev", "bench/bench.py", "bench/ettr.py", "model/check.py", "tools/ca
 def test_script_says_how_it_is_called(script, tmp_path):
     done = subprocess.run([sys.executable, ROOT / script, "--help"], text=True, capture_output=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "usage: " in done.stdout
+    assert "usage: " in done.stdout.lower()
