@@ -12,6 +12,7 @@ inline constexpr std::string_view kJournalPrefix = "journal/";
 inline constexpr std::string_view kDataPrefix = "data/";
 inline constexpr std::string_view kFoldPrefix = "fold/";
 inline constexpr std::string_view kMetricsPrefix = "metrics/";
+inline constexpr std::string_view kPinsPrefix = "pins/";
 
 /// Every folder that this version or a later one keeps there.
 inline constexpr std::array<std::string_view, 5> kFolders{"journal", "data", "fold", "metrics", "pins"};

@@ -16,6 +16,7 @@ namespace unbroken {
 namespace {
 // Liveness only: a storage that answers nothing for this long fails the job.
 constexpr Duration kJobLimit = std::chrono::minutes(30);
+constexpr std::uint64_t kPinBytesMax = 64;
 // Lines of metrics that wait for the storage; more are dropped.
 constexpr std::size_t kMetricsBytesMax = std::size_t{4} << 20;
 }  // namespace
@@ -270,8 +271,23 @@ void Background::tag_on_strand(const Saving& earlier, Saving& saving, const std:
   saving.reach(Saving::Stage::durable);
 }
 
+void Background::let_pins_lapse() {
+  const auto look = [this](Nonce pin) -> Result<std::optional<std::string>> {
+    auto beat = seams_.store.get(pin_key(pin), kPinBytesMax, by());
+    if (beat.is(Code::not_found)) return std::optional<std::string>();
+    if (!beat.ok()) return std::move(beat).error();
+    return std::optional(std::move(beat).value());
+  };
+  for (const auto& [save, pin] : pins_.lapsed(history_, look, seams_.clock.now())) {
+    if (auto released = append(unpin_decision({save, pin})); !released.ok())
+      return note_fence(released.error());
+    (void)seams_.store.remove(pin_key(pin), by());
+  }
+}
+
 void Background::collect() {
   if (status_->fence()) return;
+  let_pins_lapse();
   auto collected = run(
       seams_, Collect(history_, opened_.open, seams_.clock.wall_unix_ms(), [this] { return seams_.draw(); }),
       by());

@@ -11,6 +11,7 @@
 #include "commit/collect.h"
 #include "commit/commit_save.h"
 #include "engine/opening.h"
+#include "engine/pin/pin.h"
 #include "engine/saving.h"
 #include "engine/status.h"
 #include "restore/read_save.h"
@@ -89,6 +90,8 @@ class Background : public std::enable_shared_from_this<Background> {
                     Result<ReadSave::Found> found);
   void tag_on_strand(const Saving& earlier, Saving& saving, const std::vector<std::string>& tags);
   void collect();
+  /// Appends UNPIN for readers that died.
+  void let_pins_lapse();
   /// Appends a record decided by `decide`; keeps the fold. Errors as Append.
   Result<bool> append(Decide decide);
 
@@ -104,6 +107,7 @@ class Background : public std::enable_shared_from_this<Background> {
   std::atomic<std::size_t> jobs_{0}, saves_in_flight_{0};
 
   History history_;                   // strand only
+  PinWatch pins_;                     // strand only
   bool are_metrics_failing_ = false;  // by the one that flushes
 
   mutable std::mutex mutex_;

@@ -116,6 +116,24 @@ Decide untag_decision(Untag untag) {
   };
 }
 
+Decide pin_decision(Pin pin) {
+  return [pin](const History& history) -> Result<Decision> {
+    const Checkpoint* c = history.find(pin.save);
+    if (c == nullptr || c->is_intended)
+      return Error(Code::vanished, fmt::format("checkpoint {} was removed by retention before it was pinned",
+                                               pin.save.name()));
+    return Decision(Fact(pin));
+  };
+}
+
+Decide unpin_decision(Unpin unpin) {
+  return [unpin](const History& history) -> Result<Decision> {
+    const Checkpoint* c = history.find(unpin.save);
+    if (c == nullptr || !c->pins.contains(unpin.pin)) return Decision(Stand{});
+    return Decision(Fact(unpin));
+  };
+}
+
 Decide policy_decision(OpenRef mine, Policy policy) {
   return [mine, policy](const History& history) -> Result<Decision> {
     if (!history.is_newest(mine.slot, mine.sha256))

@@ -43,6 +43,10 @@ Quarantine quarantine_of(const SaveId& save, const Damage& worst, std::string ho
 /// TAG, UNTAG, where they change something. Errors: not_found (it was removed).
 Decide tag_decision(Tag tag);
 Decide untag_decision(Untag untag);
+/// PIN. Errors: vanished (condemned, or gone).
+Decide pin_decision(Pin pin);
+/// UNPIN, where it is there.
+Decide unpin_decision(Unpin unpin);
 /// Appends POLICY where another one is in force.
 Decide policy_decision(OpenRef mine, Policy policy);
 
