@@ -235,11 +235,12 @@ void Cadence::replan(double now_s) {
 }
 
 Cadence::Range Cadence::mtti_ci95_s() const {
-  const auto mtti = [&](double share) {
-    const double rate = rate_.quantile_per_node_day(share) * options_.nodes;
+  const auto mtti = [&](double per_node_day) {
+    const double rate = per_node_day * options_.nodes;
     return rate > 0 ? kSecondsInDay / rate : kInfinity;
   };
-  return {mtti(0.975), mtti(0.025)};
+  const FailureRate::Range rate = rate_.ci95_per_node_day();
+  return {mtti(rate.high), mtti(rate.low)};
 }
 
 std::uint64_t Cadence::next_save_step(std::uint64_t step, double now_s) const {

@@ -42,7 +42,8 @@ std::string why(const CadencePlan& plan) {
 }
 
 std::string range_text(const Cadence::Range& range) {
-  if (!std::isfinite(range.high_s)) return fmt::format("above {}", format_duration(range.low_s));
+  if (!std::isfinite(range.high_s))
+    return fmt::format("above {}, no upper bound", format_duration(range.low_s));
   return fmt::format("between {} and {}", format_duration(range.low_s), format_duration(range.high_s));
 }
 

@@ -122,15 +122,12 @@ double FailureRate::per_node_day() const {
   return mean;
 }
 
-double FailureRate::quantile_per_node_day(double share) const {
+double FailureRate::quantile_per_node_day(double share, double more_failures) const {
   if (expects_none()) return 0;
   const auto below = [&](double rate) {
     double sum = 0;
     for_each_part([&](double weight, double shape, double node_days) {
-      // Of less than one failure a Gamma belief lies nearly all at none, and an interval of it says nothing
-      // of its mean: it is told as that of one failure with the same mean.
-      const double told = std::max(shape, 1.0);
-      if (weight > 1e-9) sum += weight * gamma_p(told, rate * node_days * told / shape);
+      if (weight > 1e-9) sum += weight * gamma_p(shape + more_failures, rate * node_days);
     });
     return sum;
   };
@@ -144,6 +141,10 @@ double FailureRate::quantile_per_node_day(double share) const {
     (below(middle) < share ? low : high) = middle;
   }
   return (low + high) / 2;
+}
+
+FailureRate::Range FailureRate::ci95_per_node_day() const {
+  return {quantile_per_node_day(0.025), quantile_per_node_day(0.975, 1)};
 }
 
 double gamma_p(double a, double x) {

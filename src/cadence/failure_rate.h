@@ -32,7 +32,14 @@ class FailureRate {
   /// Mean of the belief, failures per node-day; 0 only where none are expected and none happened.
   double per_node_day() const;
   /// The rate below which `share` of the belief lies; `share` in (0, 1).
-  double quantile_per_node_day(double share) const;
+  /// With `more_failures` as if so many more had just happened.
+  double quantile_per_node_day(double share, double more_failures = 0) const;
+  /// 95 % between, by Garwood's rule for counts with the prior as data: the lower end of the belief, and the
+  /// upper end of what it would be after one more failure. `low` is 0 while it would be less than any rate.
+  struct Range {
+    double low, high;
+  };
+  Range ci95_per_node_day() const;
 
   double failures() const { return failures_; }
   double node_days() const { return node_days_ + pending_; }

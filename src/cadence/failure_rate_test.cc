@@ -57,6 +57,31 @@ TEST(FailureRate, FollowsAStepEitherWay) {
   }
 }
 
+TEST(FailureRate, TellsARangeThatHoldsTheTruthOfAFreshRun) {
+  // Whatever the job's true rate is, with less than one failure expected to be behind it.
+  for (const double mtti_days : {4.0 / 24, 1.0, 7.0, 100.0}) {
+    FailureRate rate(FailurePrior::assumed(1));
+    rate.on_alive(std::min(mtti_days / 10, 1.0));
+    const FailureRate::Range range = rate.ci95_per_node_day();
+    EXPECT_EQ(range.low, 0) << mtti_days;
+    EXPECT_GT(range.high, 1 / mtti_days) << mtti_days;
+  }
+}
+
+TEST(FailureRate, TellsARangeThatHoldsItsMeanAndDoesNotJump) {
+  double before = 0;
+  for (double weight = 0.001; weight < 20; weight *= 1.02) {
+    const FailureRate rate({.per_1000_node_days = 1000 * weight, .weight = weight});
+    const FailureRate::Range range = rate.ci95_per_node_day();
+    EXPECT_LE(range.low, rate.per_node_day()) << weight;
+    EXPECT_GE(range.high, rate.per_node_day()) << weight;
+    if (before > 0) {
+      EXPECT_NEAR(range.high / before, 1, 0.03) << weight;
+    }
+    before = range.high;
+  }
+}
+
 TEST(FailureRate, LearnsFromQuietTimeBeforeAnyFailure) {
   FailureRate rate({.per_1000_node_days = 10});
   const double before = rate.per_node_day();
