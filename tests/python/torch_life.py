@@ -133,3 +133,34 @@ OPTIMIZERS = {
     "lbfgs": lambda p: O.LBFGS(p, lr=0.5, max_iter=3, history_size=3),
     "groups": lambda p: O.AdamW([{"params": p[:1], "lr": 0.1}, {"params": p[1:], "weight_decay": 0.5}], lr=0.01),
 }
+
+
+class Factor:
+    """A callable whose state is its __dict__, as LambdaLR keeps it."""
+
+    def __init__(self):
+        self.rate = 0.9
+
+    def __call__(self, epoch):
+        return self.rate**epoch
+
+
+SCHEDULERS = {
+    "lambda": lambda o: lrs.LambdaLR(o, lambda e: 0.9**e),
+    "lambda_object": lambda o: lrs.LambdaLR(o, Factor()),
+    "multiplicative": lambda o: lrs.MultiplicativeLR(o, lambda e: 0.95),
+    "step": lambda o: lrs.StepLR(o, 3),
+    "multistep": lambda o: lrs.MultiStepLR(o, [2, 5, 5]),
+    "constant": lambda o: lrs.ConstantLR(o, 0.5, 4),
+    "linear": lambda o: lrs.LinearLR(o, 0.1, 1.0, 6),
+    "exponential": lambda o: lrs.ExponentialLR(o, 0.9),
+    "polynomial": lambda o: lrs.PolynomialLR(o, 8, 2.0),
+    "cosine": lambda o: lrs.CosineAnnealingLR(o, 7, 1e-4),
+    "warm_restarts": lambda o: lrs.CosineAnnealingWarmRestarts(o, 3, 2),
+    "cyclic": lambda o: lrs.CyclicLR(o, 0.001, 0.1, 3, mode="exp_range", gamma=0.99, cycle_momentum=False),
+    "cyclic_function": lambda o: lrs.CyclicLR(o, 0.001, 0.1, 3, scale_fn=lambda x: 0.9**x, cycle_momentum=False),
+    "one_cycle": lambda o: lrs.OneCycleLR(o, 0.1, 12),
+    "plateau": lambda o: lrs.ReduceLROnPlateau(o, factor=0.5, patience=1, cooldown=1),
+    "chained": lambda o: lrs.ChainedScheduler([lrs.ExponentialLR(o, 0.9), lrs.ConstantLR(o, 0.5, 4)], o),
+    "sequential": lambda o: lrs.SequentialLR(o, [lrs.LinearLR(o, 0.1, 1.0, 4), lrs.CosineAnnealingLR(o, 8)], [4]),
+}  # fmt: skip

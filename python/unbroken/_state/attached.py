@@ -12,8 +12,8 @@ from unbroken._native import call
 from unbroken._state.adapters import placed, rich_leaves
 from unbroken._state.capture import Capture
 from unbroken._state.containers import StateAdapter, root_adapter
-from unbroken._state.differences import differences
-from unbroken._state.exactness import Exactness, is_finite
+from unbroken._state.compare.differences import differences
+from unbroken._state.compare.exactness import Exactness, is_finite
 from unbroken.errors import Misconfigured, StateMismatch, filling
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
@@ -183,6 +183,7 @@ class Attached:
 
     def _compare(self, plan: Plan, names) -> None:
         saved = plan.saved
+        plan.is_scheduled = self._schedules(plan)
         # Optimizers last: their state follows the parameters.
         for name, adapter in sorted(self._adapters.items(), key=lambda item: _is_optimizer(item[0])):
             if names is None or name in names:
@@ -198,6 +199,16 @@ class Attached:
             plan.then(GENERATORS, lambda: self.generators.restore(rng))
         if run is not None and not plan.ways.only:
             plan.then(OBJECTS, self._put_run, run)
+
+    def _schedules(self, plan: Plan):
+        """Tells of an optimizer whether something attached steers it, or something that will be attached may."""
+        leaves = [leaf for value in self._objects.values() for leaf in rich_leaves(value)]
+        steps = [leaf for leaf in leaves if callable(getattr(type(leaf), "step", None))]
+        steered = {id(getattr(leaf, "__dict__", {}).get("optimizer")) for leaf in steps}
+        later = [n for n in self.leftover(plan.saved) if not plan.ways.unread.match(segment_of_node(n))]
+        paths = [path for name in later for path, _ in flatten(plan.saved.roots[name])]
+        may_come = any("_last_lr" in path.split(".") for path in paths)  # the state of a scheduler of torch
+        return lambda optimizer: may_come or id(optimizer) in steered
 
     def _put_run(self, run) -> None:
         self.epoch = run.get("epoch", 0)

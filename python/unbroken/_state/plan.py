@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from unbroken._state import tensors
 from unbroken._state.capture import Capture
+from unbroken._state.compare.settings import Settings
 from unbroken._state.dtypes import can_cast, describe
 from unbroken._state.names import join, segment_of_node
-from unbroken._state.order import CASTS
+from unbroken._state.order import CASTS, OPTIMIZERS
 from unbroken._state.permits.ways import Ways, some
 from unbroken._state.saved import Saved
-from unbroken._state.tree import decode, flatten, kind_of, kind_of_value, pairs_of, shortened, tensor_name
+from unbroken._state.tree import decode, flatten, kind_of, kind_of_value, pairs_of, tensor_name, text_of
 from unbroken.errors import Misconfigured, StateMismatch
 
 
@@ -27,13 +28,14 @@ class Plan:
         self._left_out = set(left_out)  # names with all below them, which unread= covers and which do not fit
         self.cast_from: dict[int, str] = {}  # id of a live tensor -> the saved dtype, where cast= is used
         self.unfilled: dict[int, str] = {}  # id of a live tensor that stays as it is -> what was saved in its place
-        self._settings: list[tuple[str, str]] = []  # (name, what to say)
+        self.settings = Settings()
         self._cast: set[str] = set()
         self._homes: dict[str, object] = {}  # stored name -> live tensor whose bytes it is
         self.missing: list[str] = []
         self.unread: list[str] = []
         self.changed: list[tuple[str, str, str]] = []
         self.notes: list[str] = []
+        self.is_scheduled = lambda optimizer: False  # something attached may have moved its rates
         self.grown: list[str] = []  # lists of another length, in words
         self._live: dict[str, object] = {}  # stored name -> live tensor that takes the bytes
         self._memory: dict[tuple, str] = {}  # memory of a live tensor -> stored name
@@ -59,10 +61,18 @@ class Plan:
         """Everything in the saved `node` is unread; tensors by their own names."""
         self.unread += [tensor_name(leaf) or leaf_name for leaf_name, leaf in flatten(node, name)]
 
-    def setting(self, name, live: str, saved: str):
-        """A setting of the script that differs: the checkpoint's is used, and that is said."""
-        where = f"{saved} in checkpoint {self.saved.name}"
-        self._settings.append((name, f"{name} is {live} in the script and {where}: {saved} is used"))
+    def setting_of_tensors(self, name, live, node, of: str):
+        """A setting (compare/settings.py) that holds tensors: whether it differs is known once they are read."""
+        self.settings.may_differ(name, of)
+        live = tensors.numbers(live)
+
+        def compare(saved):
+            saved = tensors.numbers(saved)
+            if saved != live:
+                self.settings.differ(name, repr(live), repr(saved))
+
+        self.make(node)
+        self.then(OPTIMIZERS, compare, node)
 
     # -- what ways out leave alone
 
@@ -105,8 +115,10 @@ class Plan:
         """Names that do not fit and that unread= covers; a plan has to be made anew without them."""
         if not self.ways.unread:
             return set()
-        names = [*self.unread, *(name for name, _, _ in self.changed), *(name for name, _ in self._settings)]
-        return {self.ways.unread.cover(name) for name in names if not self.skips(name) and self.ways.unread.match(name)}
+        unread = self.ways.unread
+        found = [(name, unread) for name in (*self.unread, *(name for name, _, _ in self.changed))]
+        found += self.settings.unread(unread)
+        return {globs.cover(name) for name, globs in found if not self.skips(name) and globs.match(name)}
 
     def _settle(self) -> None:
         """Takes away what ways out permit, and notes it."""
@@ -116,7 +128,6 @@ class Plan:
             if glob and not self.skips(name):
                 lacking.setdefault(glob, []).append(name)
         where = f"checkpoint {self.saved.name}"
-        self.notes += [text for name, text in self._settings if not self.skips(name)]
         for glob, names in lacking.items():
             self.notes.append(f"missing={glob!r}: not in {where}, kept as it is: {some(names)}")
         for glob in self.ways.unread.globs:
@@ -139,7 +150,7 @@ class Plan:
     def differs(self, node, value, name):
         """`value` cannot take `node`."""
         saved, is_tensor = self.saved.describe(node), tensors.is_tensor(value)
-        live = tensors.view(value, name, reads=False).text if is_tensor else shortened(repr(value))
+        live = tensors.view(value, name, reads=False).text if is_tensor else text_of(value, name)
         if is_tensor == (tensor_name(node) is not None):  # say what sort each side is
             here = "numpy array" if tensors.is_array(value) else "torch tensor"
             here = here if is_tensor else kind_of_value(value, name)
@@ -269,6 +280,7 @@ class Plan:
         for _, function, values in sorted(self._steps, key=lambda step: step[0]):
             function(*values)
         self._steps.clear()
+        self.notes[:0] = self.settings.lines(self.skips, self.saved.name)
 
 
 def plan_root(name, adapter, saved: Saved, plan: Plan) -> None:

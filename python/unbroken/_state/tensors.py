@@ -78,6 +78,18 @@ def destination(value):
     return _array_destination(value) if is_array(value) else _torch().destination(value)
 
 
+def are_in(value) -> bool:
+    """True for a tensor or array, or several."""
+    return any(map(are_in, value)) if isinstance(value, (list, tuple)) else is_tensor(value)
+
+
+def numbers(value):
+    """A value, or several, with the numbers of tensors in their place: what can be compared and shown."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(numbers, value))
+    return value.tolist() if is_tensor(value) else value
+
+
 def make(tag: str, dtype: str, shape, like=None):
     """A new torch tensor or NumPy array. `like`: a torch device, or a tensor whose device and layout to follow."""
     if tag == "tensor":

@@ -287,6 +287,14 @@ def text(node) -> str:
         return shortened(canonical(node))
 
 
+def text_of(value, name: str) -> str:
+    """A live value as `text` shows a node."""
+    try:
+        return text(encode(value, name))
+    except Misconfigured:
+        return shortened(repr(value))
+
+
 def shortened(shown: str) -> str:
     """At most so much of it as belongs into a line."""
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}... ({len(shown)} characters)"

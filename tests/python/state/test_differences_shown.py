@@ -26,3 +26,14 @@ def test_what_is_short_stands_whole():
     long = text("x" * 5000)
     assert len(text(encode(10**5000))) < 300  # more digits than Python writes
     assert long.startswith("'xxx") and long.endswith("(5002 characters)") and len(long) < 300
+
+
+def test_a_number_that_python_does_not_write_is_part_of_a_mismatch(run_dir):
+    with unbroken.Run(run_dir) as run:
+        run.attach(one={"count": torch.zeros(2)})
+        for _ in run.steps(1):
+            pass
+    with unbroken.Run(run_dir) as run:
+        run.attach(one={"count": 10**5000})
+        with pytest.raises(StateMismatch, match=r"live .*\(50.. characters\)"):
+            run.restore()

@@ -10,7 +10,7 @@ from torch.optim import lr_scheduler as lrs
 
 import unbroken
 from helpers import bits, stops_at
-from torch_life import OPTIMIZERS, Net, O, Twins, attach, continues, moments, train, trained
+from torch_life import OPTIMIZERS, SCHEDULERS, Net, O, Twins, attach, continues, moments, train, trained
 from unbroken import Misconfigured, StateMismatch
 
 
@@ -36,37 +36,6 @@ def test_sparse_adam_continues(run_dir):
     with stops_at(3):
         life(run_dir / "b", 1)
     assert life(run_dir / "b", 2) == want
-
-
-class Factor:
-    """A callable whose state is its __dict__, as LambdaLR keeps it."""
-
-    def __init__(self):
-        self.rate = 0.9
-
-    def __call__(self, epoch):
-        return self.rate**epoch
-
-
-SCHEDULERS = {
-    "lambda": lambda o: lrs.LambdaLR(o, lambda e: 0.9**e),
-    "lambda_object": lambda o: lrs.LambdaLR(o, Factor()),
-    "multiplicative": lambda o: lrs.MultiplicativeLR(o, lambda e: 0.95),
-    "step": lambda o: lrs.StepLR(o, 3),
-    "multistep": lambda o: lrs.MultiStepLR(o, [2, 5, 5]),
-    "constant": lambda o: lrs.ConstantLR(o, 0.5, 4),
-    "linear": lambda o: lrs.LinearLR(o, 0.1, 1.0, 6),
-    "exponential": lambda o: lrs.ExponentialLR(o, 0.9),
-    "polynomial": lambda o: lrs.PolynomialLR(o, 8, 2.0),
-    "cosine": lambda o: lrs.CosineAnnealingLR(o, 7, 1e-4),
-    "warm_restarts": lambda o: lrs.CosineAnnealingWarmRestarts(o, 3, 2),
-    "cyclic": lambda o: lrs.CyclicLR(o, 0.001, 0.1, 3, mode="exp_range", gamma=0.99, cycle_momentum=False),
-    "cyclic_function": lambda o: lrs.CyclicLR(o, 0.001, 0.1, 3, scale_fn=lambda x: 0.9**x, cycle_momentum=False),
-    "one_cycle": lambda o: lrs.OneCycleLR(o, 0.1, 12),
-    "plateau": lambda o: lrs.ReduceLROnPlateau(o, factor=0.5, patience=1, cooldown=1),
-    "chained": lambda o: lrs.ChainedScheduler([lrs.ExponentialLR(o, 0.9), lrs.ConstantLR(o, 0.5, 4)], o),
-    "sequential": lambda o: lrs.SequentialLR(o, [lrs.LinearLR(o, 0.1, 1.0, 4), lrs.CosineAnnealingLR(o, 8)], [4]),
-}  # fmt: skip
 
 
 def test_the_table_holds_every_scheduler_of_torch():
@@ -287,15 +256,3 @@ def test_optimizers_of_a_list(run_dir):
     attach(run_dir, model=after, optimizers=second)
     assert bits(second[0].state[after.q]) == bits(optimizers[0].state[before.q])
     assert bits(second[1].state[after.r]) == bits(optimizers[1].state[before.r])
-
-
-def test_settings_of_a_group_that_differ_are_said(run_dir, capsys):
-    before = Twins()
-    trained(run_dir, before, O.AdamW(before.parameters(), weight_decay=0.1, lr=0.5))
-    after = Twins()
-    second = O.AdamW(after.parameters(), weight_decay=0.2, lr=0.25)
-    attach(run_dir, model=after, optimizer=second)
-    assert second.param_groups[0]["weight_decay"] == 0.1 and second.param_groups[0]["lr"] == 0.5
-    err = capsys.readouterr().err
-    assert "optimizer.param_groups.0.weight_decay is 0.2 in the script and 0.1 in checkpoint 3.a1" in err
-    assert "param_groups.0.lr" not in err

@@ -31,6 +31,11 @@ class Globs:
         """The first glob that matches, or None."""
         return next((glob for glob, p in zip(self.globs, self._patterns, strict=True) if p.match(name)), None)
 
+    def below(self, name: str) -> Globs:
+        """Those that do not mean all that is below `name`."""
+        pairs = zip(self.globs, self._patterns, strict=True)
+        return Globs(self.keyword, [glob for glob, pattern in pairs if not pattern.match(name + ".")])
+
     def cover(self, name: str) -> str:
         """The shortest name at or above one that matches, which matches too."""
         end = name.find(".")

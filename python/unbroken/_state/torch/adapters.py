@@ -31,10 +31,10 @@ def adapter_of(value):
 
 # -- schedulers
 
-#: what moves while a scheduler runs; a difference in anything else is another setting in the script
+#: what moves while a scheduler or a scaler runs; a difference in anything else is another setting in the script
 _MOVING = {
     "last_epoch", "_step_count", "_last_lr", "last_lr", "T_cur", "T_i", "best", "num_bad_epochs", "cooldown_counter",
-    "_get_lr_called_within_step", "_is_initial", "verbose", "last_batch_iteration",
+    "_get_lr_called_within_step", "_is_initial", "verbose", "last_batch_iteration", "scale", "_growth_tracker",
 }  # fmt: skip
 
 
@@ -56,8 +56,7 @@ class SchedulerAdapter:
     def plan(self, node, name, plan):
         live, node = plan.captured(self, name), plan.thinned(node, name)
         compare_keys(node, live, name, plan)
-        for path, here, there in setting_differences(live, node, name):
-            plan.setting(path, here, there)
+        plan_settings(live, node, name, plan)
         plan.make(node)
         plan.then(SCHEDULERS, self.scheduler.load_state_dict, node)
 
@@ -82,8 +81,8 @@ def compare_keys(node, live, name, plan):
         compare_keys(saved[path], here[path], path, plan)
 
 
-def setting_differences(live, saved, name):
-    """(path, live, saved) of plain settings that differ."""
+def plan_settings(live, saved, name, plan):
+    """Notes the plain settings that differ."""
     there = dict(flatten(saved, name))
     for path, node in flatten(live, name):
         moving = any(part in _MOVING for part in path.split("."))
@@ -94,7 +93,7 @@ def setting_differences(live, saved, name):
             and not tensors_of(there[path])
             and there[path] != node
         ):
-            yield path, text(node), text(there[path])
+            plan.settings.differ(path, text(node), text(there[path]))
 
 
 # -- the gradient scaler
@@ -108,7 +107,9 @@ class ScalerAdapter(StatefulAdapter):
     def plan(self, node, name, plan):
         if plan.skips_part(node, name):
             return
-        compare_keys(node, plan.captured(self, name), name, plan)
+        live = plan.captured(self, name)
+        compare_keys(node, live, name, plan)
+        plan_settings(live, node, name, plan)
         plan.make(node)
         plan.then(SCHEDULERS, self._put, node)
 

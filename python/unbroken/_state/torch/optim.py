@@ -15,10 +15,12 @@ from unbroken._state import tensors
 from unbroken._state.order import OPTIMIZERS
 from unbroken.errors import Misconfigured
 from unbroken._state.names import join, segment_of_node
-from unbroken._state.tree import encode, items_of, pairs_of, tensor_name, tensors_of, text
+from unbroken._state.tree import encode, items_of, pairs_of, tensor_name, tensors_of, text, text_of
 
-#: what a scheduler moves; a difference in anything else is another setting in the script
-_MOVING = {"lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum"}
+#: what a scheduler moves
+_MOVING = {"lr", "momentum", "betas"}
+#: what it leaves in a group beside
+_OF_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr"}
 
 
 class Owners:
@@ -181,29 +183,33 @@ class OptimizerAdapter:
             live = group.get(key)
             if key == "params" or plan.skips_all(item, path):
                 continue
+            if key in group:
+                self._compare(key, group, saved, name, plan)
             if isinstance(live, torch.Tensor):
                 plan.fill(item, live, path)
                 continue
-            if key not in group and key not in (
-                "initial_lr",
-                "max_lr",
-                "min_lr",
-                "base_momentum",
-                "max_momentum",
-                "swa_lr",
-            ):
+            if key not in group and key not in _OF_SCHEDULERS:
                 plan.unread_below(item, path)
                 continue
             if tensor_name(item) is not None and key in group and live is not None and key not in ("initial_lr",):
                 plan.differs(item, live, path)
                 continue
-            if key in group and key not in _MOVING and not tensors_of(item) and encode(live, path) != item:
-                plan.setting(path, repr(live), text(item))
             plan.make(item, lambda _: group["params"][0].device if group["params"] else None)
             plan.then(OPTIMIZERS, lambda value, key=key: group.__setitem__(key, value), item)
         for key, value in group.items():
             if key != "params" and key not in saved and key not in ("initial_lr", "swa_lr"):
                 plan.missing_below(value, join(name, segment_of_node(key)))
+
+    def _compare(self, key, group, saved, of, plan):
+        """What the script set `group[key]` to must be what it was set to; else the plan notes it."""
+        name, live, item = join(of, segment_of_node(key)), group[key], saved[key]
+        if key in _MOVING:
+            live, item = _as_set(key, group, saved, plan.is_scheduled(self.optimizer)) or (None, None)
+        if tensors_of(item) or tensors.are_in(live):
+            if key in _MOVING | _OF_SCHEDULERS:
+                plan.setting_of_tensors(name, live, item, of)
+        elif encode(live, name) != item:
+            plan.settings.differ(name, text_of(live, name), text(item), of if key in _MOVING else None)
 
     def _plan_state(self, parameter, node, name, step_moves, plan):
         live = self.optimizer.state.get(parameter) or {}
@@ -255,6 +261,26 @@ class OptimizerAdapter:
                 slots.append(key)
                 plan.made_as(path)
         return slots
+
+
+def _as_set(key, group, saved, is_scheduled):
+    """(live value, saved node) of what a script set `key` to; None where that cannot be told, as schedulers move it.
+
+    They leave what they began from in the group: `initial_lr`, or the ends of the way of a cycle.
+    """
+    live, item = group[key], saved[key]
+
+    def has(*keys):
+        return any(one in group or one in saved for one in keys)
+
+    if key == "lr":
+        if is_scheduled or ("initial_lr" in group and "initial_lr" in saved) or has("max_lr", "base_momentum"):
+            return None
+        return group.get("initial_lr", live), saved.get("initial_lr", item)
+    if not has("base_momentum", "max_momentum"):
+        return live, item
+    fixed = items_of(item) if key == "betas" else None
+    return (tuple(live[1:]), {"tuple": fixed[1:]}) if fixed and isinstance(live, (list, tuple)) else None
 
 
 def _is_composed_node(item) -> bool:
