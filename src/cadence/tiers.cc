@@ -10,6 +10,8 @@ namespace unbroken {
 namespace {
 
 constexpr std::size_t kNone = SIZE_MAX;
+/// A write so many times as long as the time between failures never ends; no more needs to be known of it.
+constexpr double kLagMax = 50;
 
 /// The next tier after `i` that is in use.
 std::size_t next_used(std::span<const TierInterval> plan, std::size_t i) {
@@ -109,7 +111,7 @@ double missed_s(const std::vector<Level>& levels, std::size_t i, double period_s
   double below = 0;
   for (std::size_t k = 0; k < i; ++k) below += levels[k].times.share;
   return period_s * static_cast<double>(levels[i].every) *
-         std::expm1(below * levels[i].times.persist_s / mtti_s);
+         std::expm1(std::min(below * levels[i].times.persist_s / mtti_s, kLagMax));
 }
 
 /// Parts of the waste to first order.
@@ -143,52 +145,61 @@ Outcome try_for(double seconds, const std::vector<Level>& levels, double mtti_s)
   return out;
 }
 
-/// `first` and then `second`, which is not begun when the first fails.
-Outcome then(const Outcome& first, const Outcome& second) {
-  Outcome out = first;
-  out.time_s += first.done * second.time_s;
-  out.done *= second.done;
-  for (std::size_t k = 0; k < out.failed.size(); ++k) out.failed[k] += first.done * second.failed[k];
-  return out;
+/// `first`, and then `second`, which is not begun when the first fails.
+void append(Outcome& first, const Outcome& second) {
+  const double done = first.done;
+  first.time_s += done * second.time_s;
+  for (std::size_t k = 0; k < first.failed.size(); ++k) first.failed[k] += done * second.failed[k];
+  first.done *= second.done;
 }
 
 /// `one`, n times in a row, by squaring.
 Outcome repeat(Outcome one, std::uint64_t n) {
   Outcome out{0, 1, std::vector<double>(one.failed.size(), 0)};
   for (; n > 0; n >>= 1) {
-    if (n & 1) out = then(out, one);
-    one = then(one, one);
+    if (n & 1) append(out, one);
+    if (n > 1) append(one, one);
   }
   return out;
 }
 
-/// `attempt` until it is done or a failure of a higher kind stops it; each failure of kind `level` costs a
-/// recovery.
-Outcome until_done(const Outcome& attempt, std::size_t level, const std::vector<Level>& levels,
-                   double mtti_s) {
-  Outcome recovery = try_for(levels[level].times.recovery_s, levels, mtti_s);
-  double again = 0;  // failures of this kind or a lower one only start the recovery anew
-  for (std::size_t k = 0; k <= level; ++k) again += recovery.failed[k];
-  recovery.time_s /= 1 - again;
-  recovery.done /= 1 - again;
-  for (double& p : recovery.failed) p /= 1 - again;
+/// A recovery of kind `level`; failures of this kind or a lower one only start it anew.
+Outcome recovery_of(std::size_t level, const std::vector<Level>& levels, double mtti_s) {
+  Outcome out = try_for(levels[level].times.recovery_s, levels, mtti_s);
+  double again = 0;
+  for (std::size_t k = 0; k <= level; ++k) again += out.failed[k];
+  out.time_s /= 1 - again;
+  out.done /= 1 - again;
+  for (double& p : out.failed) p /= 1 - again;
+  return out;
+}
 
+/// Makes an attempt one that goes on until it is done or a failure of a higher kind stops it; each failure of
+/// kind `level` costs a recovery.
+void insist(Outcome& attempt, std::size_t level, const Outcome& recovery) {
   const double fails = attempt.failed[level];
   const double scale = 1 / (1 - fails * recovery.done);
-  Outcome out{(attempt.time_s + fails * recovery.time_s) * scale, attempt.done * scale, attempt.failed};
-  for (std::size_t k = 0; k < out.failed.size(); ++k)
-    out.failed[k] = k <= level ? 0 : (attempt.failed[k] + fails * recovery.failed[k]) * scale;
-  return out;
+  attempt.time_s = (attempt.time_s + fails * recovery.time_s) * scale;
+  attempt.done *= scale;
+  for (std::size_t k = 0; k < attempt.failed.size(); ++k)
+    attempt.failed[k] = k <= level ? 0 : (attempt.failed[k] + fails * recovery.failed[k]) * scale;
 }
 
 /// A whole block of the safest tier. A block of a level is so many blocks of the level below, of which the
 /// last ends with a save of this level; `whole` holds for each level one that ends with its own.
 Outcome block_of_safest(double interval_s, const std::vector<Level>& levels, double mtti_s) {
-  std::vector<Outcome> whole;
-  for (const Level& last : levels) {
-    Outcome end = until_done(try_for(interval_s + last.times.cost_s(), levels, mtti_s), 0, levels, mtti_s);
-    for (std::size_t i = 0; i < whole.size(); ++i)
-      end = until_done(then(repeat(whole[i], levels[i + 1].blocks - 1), end), i + 1, levels, mtti_s);
+  std::vector<Outcome> whole, recoveries, before;  // before: all blocks of the level below but the last
+  for (std::size_t top = 0; top < levels.size(); ++top) {
+    recoveries.push_back(recovery_of(top, levels, mtti_s));
+    if (top > 0) before.push_back(repeat(whole.back(), levels[top].blocks - 1));
+    Outcome end = try_for(interval_s + levels[top].times.cost_s(), levels, mtti_s);
+    insist(end, 0, recoveries[0]);
+    for (std::size_t i = 1; i <= top; ++i) {
+      Outcome block = before[i - 1];
+      append(block, end);
+      insist(block, i, recoveries[i]);
+      end = std::move(block);
+    }
     whole.push_back(std::move(end));
   }
   return whole.back();

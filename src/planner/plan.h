@@ -43,6 +43,7 @@ struct SavePlan {
   double max_lost_s() const;
   double max_lost_of(const TierPlan& tier) const;  ///< of a failure that sends back to this one, in use
   double mean_lost_s() const;
+  double share_of(const TierPlan& tier) const;   ///< of the failures go back to it: those of dropped ones too
   double mean_stall_s() const;                   ///< over the saves, each by the safest tier that is due
   double period_of(const TierPlan& tier) const;  ///< between two saves of this one
   Ettr ettr() const;

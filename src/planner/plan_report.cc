@@ -33,7 +33,7 @@ Json tiers_json(const SavePlan& saves) {
                    {"interval_s", json_number(interval_s)},
                    {"period_s", json_number(saves.period_of(tier))},
                    {"every", tier.interval.every},
-                   {"share", tier.times.share},
+                   {"share", saves.share_of(tier)},
                    {"used", tier.interval.is_used}});
   }
   return out;
@@ -116,7 +116,7 @@ std::string plan_text(const Plan& plan) {
       line("  " + tier.name, tier.interval.is_used
                                  ? fmt::format("every {} save{}, {} apart, for {} of the failures",
                                                tier.interval.every, tier.interval.every == 1 ? "" : "s",
-                                               format_duration(s.period_of(tier)), percent(tier.times.share))
+                                               format_duration(s.period_of(tier)), percent(s.share_of(tier)))
                                  : std::string("not worth it"));
   }
   line("efficiency",

@@ -62,11 +62,28 @@ TierJob SavePlan::tier_job(double tau_s, std::vector<TierTimes>& tier_times,
   return {tier_times, intervals, tau_s, mtti_without_notice_s(times.mtti_s, times.notice_share)};
 }
 
+double SavePlan::share_of(const TierPlan& tier) const {
+  if (!tier.interval.is_used) return 0;
+  double share = 0;
+  for (const TierPlan& other : tiers) {
+    share = (other.interval.is_used && &other < &tier ? 0 : share + other.times.share);
+    if (&other == &tier) break;
+  }
+  return share;
+}
+
+template <class Of>
+double SavePlan::mean_over_failures(Of of) const {
+  double sum = 0;
+  for (const TierPlan& tier : tiers)
+    if (tier.interval.is_used) sum += share_of(tier) * of(tier);
+  return sum;
+}
+
 /// What is left after the recoveries of interruptions that lost nothing else: to first order, for tiers.
 double SavePlan::kept_by_notice() const {
-  double recovery_s = times.notice_cost_s;
-  for (const TierPlan& tier : tiers) recovery_s += tier.times.share * tier.times.recovery_s;
-  return std::exp(-times.notice_share * recovery_s / times.mtti_s);
+  const double recovery_s = mean_over_failures([](const TierPlan& tier) { return tier.times.recovery_s; });
+  return std::exp(-times.notice_share * (times.notice_cost_s + recovery_s) / times.mtti_s);
 }
 
 double SavePlan::efficiency_at(double tau_s) const {
@@ -110,18 +127,6 @@ double SavePlan::mean_stall_s() const {
     const double due = 1 / static_cast<double>(tiers[i].interval.every);
     sum += tiers[i].times.stall_s * (due - due_higher);
     due_higher = due;
-  }
-  return sum;
-}
-
-template <class Of>
-double SavePlan::mean_over_failures(Of of) const {
-  double sum = 0, share = 0;
-  for (const TierPlan& tier : tiers) {
-    share += tier.times.share;
-    if (!tier.interval.is_used) continue;
-    sum += share * of(tier);
-    share = 0;
   }
   return sum;
 }
@@ -222,26 +227,48 @@ class TierSearch {
       for (std::size_t i = 0; i <= lower; ++i) plan_.tiers[i].interval.is_used = lower - i <= count;
       search_turns();
     }
+    if (best_) polish();
     return best_;
   }
 
  private:
-  /// One tier's turns after the other, twice over.
+  static constexpr double kCoarse = 1e-3, kFine = 1e-6;  // of an interval
+  static constexpr int kPastPeak = 4;
+
+  /// One tier's turns after the other, twice over. The efficiency over the turns of one has one peak.
   void search_turns() {
     const std::vector<TierPlan*> tiers = used(plan_.tiers);
     std::vector<double> turns(tiers.size(), 1);
-    double best = -1;
-    for (int round = 0; round < 2; ++round) {
+    double best = value_of(tiers, turns);
+    bool has_gained = tiers.size() > 1;
+    for (int round = 0; round < 2 && has_gained; ++round) {
+      has_gained = false;
       for (std::size_t i = tiers.size(); --i > 0;) {
-        double kept = turns[i];
-        for (double times = 1; times <= 1024; times = std::max(times + 1, std::floor(times * 1.25))) {
+        double kept = turns[i], peak = -1;
+        int lower = 0;  // in a row
+        for (double times = 1; times <= 1024 && lower < kPastPeak;
+             times = std::max(times + 1, std::floor(times * 1.25))) {
           turns[i] = times;
-          if (const double value = value_of(tiers, turns); value > best) best = value, kept = times;
+          const double value = value_of(tiers, turns);
+          lower = value < peak ? lower + 1 : 0;
+          peak = std::max(peak, value);
+          if (value > best) best = value, kept = times, has_gained = tiers.size() > 2;
         }
         turns[i] = kept;
       }
     }
-    if (tiers.size() == 1) value_of(tiers, turns);
+  }
+
+  /// The best again, with its interval to the last digits.
+  void polish() {
+    plan_ = *best_;
+    best_.reset();
+    tolerance_ = kFine;
+    const std::vector<TierPlan*> tiers = used(plan_.tiers);
+    std::vector<double> turns{1};
+    for (std::size_t i = 1; i < tiers.size(); ++i)
+      turns.push_back(static_cast<double>(tiers[i]->interval.every / tiers[i - 1]->interval.every));
+    value_of(tiers, turns);
   }
 
   double value_of(const std::vector<TierPlan*>& tiers, const std::vector<double>& turns) {
@@ -282,7 +309,7 @@ class TierSearch {
     const auto at = [&](double x) { return plan_.efficiency_at(std::exp(x)); };
     double left = b - kGolden * (b - a), right = a + kGolden * (b - a);
     double at_left = at(left), at_right = at(right);
-    while (b - a > 1e-5) {
+    while (b - a > tolerance_) {
       const bool is_left = at_left >= at_right && at_left > 0;
       (is_left ? b : a) = is_left ? right : left;
       if (!(at_left > 0) && !(at_right > 0)) b = right, a = std::log(low_s);  // far beyond the peak
@@ -296,6 +323,7 @@ class TierSearch {
 
   SavePlan plan_;
   const JobInputs& job_;
+  double tolerance_ = kCoarse;
   std::optional<SavePlan> best_;
   double best_value_ = -1;
 };
@@ -308,13 +336,8 @@ void describe_by_first(SavePlan& plan, const JobInputs& job) {
   plan.times.recovery_s = first.times.recovery_s;
   plan.times.notice_cost_s = first.times.stall_s + first.times.persist_s + job.commit_s;
   if (!std::isfinite(job.mtti_s)) return;
-  double share = 0;
-  for (const TierPlan& tier : plan.tiers) {
-    share += tier.times.share;
-    if (tier.interval.is_used) break;
-  }
   const double cost_s = std::max(plan.times.cost_s(), 1e-12);
-  const double mtti_s = mtti_without_notice_s(job.mtti_s, plan.times.notice_share) / share;
+  const double mtti_s = mtti_without_notice_s(job.mtti_s, plan.times.notice_share) / plan.share_of(first);
   plan.young_s = young_interval_s(cost_s, mtti_s);
   plan.daly_s = daly_interval_s(cost_s, mtti_s);
   plan.exact_s = exact_interval_s(cost_s, mtti_s);

@@ -57,6 +57,23 @@ TEST(SavePlan, CountsEveryStallInWhatItExpects) {
   EXPECT_NEAR(to_json(p)["tiers"][1]["period_s"].get<double>(), 600, 1e-6);
 }
 
+TEST(SavePlan, CountsTheFailuresOfADroppedTierToTheNext) {
+  const Plan p =
+      plan({{"mtti", "3h"}}, {"a:stall=3s,recovers=0.6,recovery=600s", "b:stall=3s,recovery=500s"}).value();
+  ASSERT_FALSE(p.saves.tiers[0].interval.is_used);
+  EXPECT_EQ(to_json(p)["tiers"][0]["share"], 0.0);
+  EXPECT_EQ(to_json(p)["tiers"][1]["share"], 1.0);
+  EXPECT_NE(plan_text(p).find("for 100.00 % of the failures"), std::string::npos) << plan_text(p);
+}
+
+TEST(SavePlan, StaysFiniteWhereAWriteNeverEnds) {
+  const Plan p = plan({{"mtti", "0.0000287s"}, {"interval", "1s"}},
+                      {"a:stall=12s,recovers=0.8,recovery=53s", "b:stall=95s,persist=4.69s,recovery=16s"})
+                     .value();
+  EXPECT_EQ(p.efficiency, 0);
+  EXPECT_NEAR(p.waste.sum(), 1, 1e-9);
+}
+
 JobInputs random_two_tiers(std::uint64_t seed) {
   SeededRandom random(seed);
   const auto between = [&](double low, double high) { return low * std::pow(high / low, random.uniform()); };
