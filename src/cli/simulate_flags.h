@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "planner/simulate.h"
+#include "planner/simulator/simulate.h"
 
 namespace unbroken {
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "planner/random.h"
-#include "planner/simulate.h"
+#include "planner/simulator/random.h"
+#include "planner/simulator/simulate.h"
 #include "planner/test_plan.h"
 
 namespace unbroken {

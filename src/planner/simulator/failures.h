@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/random.h"
+#include "planner/simulator/random.h"
 
 namespace unbroken {
 

@@ -10,9 +10,9 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "planner/failures.h"
 #include "planner/inputs.h"
 #include "planner/plan.h"
+#include "planner/simulator/failures.h"
 
 namespace unbroken {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "planner/simulate.h"
+#include "planner/simulator/simulate.h"
 
 namespace unbroken {
 

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "cadence/explain.h"
-#include "planner/simulate.h"
+#include "planner/simulator/simulate.h"
 
 namespace unbroken {
 

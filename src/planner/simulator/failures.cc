@@ -1,4 +1,4 @@
-#include "planner/failures.h"
+#include "planner/simulator/failures.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "planner/simulate.h"
+#include "planner/simulator/simulate.h"
 
 #include <algorithm>
 #include <cmath>
