@@ -35,36 +35,29 @@ def adapter_of(value):
     return None
 
 
-def is_rich(value) -> bool:
-    """True for a tensor, an object with a state of its own, or a container with one of these in it."""
-    return any(True for _ in rich_leaves(value))
-
-
-def rich_leaves(value, _around=()):
-    """The tensors and the objects with a state of their own in a value, depth first."""
+def leaves(value, name: str, _around=()):
+    """(name, leaf) of the tensors and the objects with a state of their own in a value, depth first."""
     if type(value) in _PLAIN:
         return
     if isinstance(value, (*DICTS, list, tuple, deque)):
         if id(value) in _around:
             return
-        for item in value.values() if isinstance(value, DICTS) else value:
-            yield from rich_leaves(item, (*_around, id(value)))
+        for key, item in value.items() if isinstance(value, DICTS) else enumerate(value):
+            if type(key) not in _PLAIN or type(item) not in _PLAIN:
+                yield from leaves(item, join(name, segment_of_node(encode(key, name))), (*_around, id(value)))
     elif tensors.is_tensor(value) or adapter_of(value) is not None:
-        yield value
-
-
-def placed(value, name: str, _around=()):
-    """(name, tensor) of everything in an attached object that is restored in the memory where it is."""
-    if type(value) in _PLAIN:
-        return
-    if tensors.is_tensor(value):
         yield name, value
-    elif isinstance(value, (*DICTS, list, tuple, deque)):
-        if id(value) in _around:
-            return
-        pairs = value.items() if isinstance(value, DICTS) else enumerate(value)
-        for key, item in pairs:
-            yield from placed(item, join(name, segment_of_node(encode(key, name))), (*_around, id(value)))
-    else:
-        for own, tensor in getattr(adapter_of(value), "tensors", tuple)():
-            yield join(name, own), tensor
+
+
+def rich_leaves(value):
+    """The same without names."""
+    return (leaf for _, leaf in leaves(value, ""))
+
+
+def placed(value, name: str):
+    """(name, tensor) of everything in an attached object that is restored in the memory where it is."""
+    for path, leaf in leaves(value, name):
+        if tensors.is_tensor(leaf):
+            yield path, leaf
+        else:
+            yield from ((join(path, own), tensor) for own, tensor in getattr(adapter_of(leaf), "tensors", tuple)())

@@ -12,6 +12,7 @@ from unbroken._native import call
 from unbroken._state.adapters import placed, rich_leaves
 from unbroken._state.capture import Capture
 from unbroken._state.containers import StateAdapter, root_adapter
+from unbroken._state.compare.classes import classes_of, name_of, plan_classes
 from unbroken._state.compare.differences import differences
 from unbroken._state.compare.exactness import Exactness, is_finite
 from unbroken.errors import Misconfigured, StateMismatch, filling
@@ -20,7 +21,7 @@ from unbroken._state.names import segment_of_node
 from unbroken._state.order import GENERATORS, OBJECTS
 from unbroken._state.plan import Plan, missing_names, plan_root
 from unbroken._state.saved import Saved
-from unbroken._state.tree import flatten, tensor_name, tensors_of
+from unbroken._state.tree import encode, flatten, tensor_name, tensors_of
 from unbroken._state.permits.ways import Ways, some
 
 OURS = ("rng", "run", "state")
@@ -117,7 +118,8 @@ class Attached:
     def names(self) -> list[str]:
         """Of every part of the live state."""
         owners, parts = self._owners(), [*self._adapters.items(), ("state", self._state_adapter)]
-        return [n for name, adapter in parts for n in missing_names(name, adapter, owners)]
+        names = [n for name, adapter in parts for n in missing_names(name, adapter, owners)]
+        return names + [*map(name_of, classes_of(self._objects))]
 
     def is_finite(self) -> bool:
         """False where a parameter holds a value that is not finite."""
@@ -140,6 +142,8 @@ class Attached:
         pairs += [["ways", done]] if done else []
         pairs += [["parent", self.parent]] if self.parent else []
         pairs += [["exactness", exactness]] if exactness else []
+        classes = classes_of(self._objects)
+        pairs += [["classes", encode(classes)]] if classes else []
         return {"dict": pairs}
 
     def begin_fresh(self) -> None:
@@ -188,6 +192,7 @@ class Attached:
         for name, adapter in sorted(self._adapters.items(), key=lambda item: _is_optimizer(item[0])):
             if names is None or name in names:
                 plan_root(name, adapter, saved, plan)
+                plan_classes({name: self._objects[name]}, plan)
         if names is not None:
             return
         if "state" in saved.roots:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from unbroken._state import tensors
 from unbroken._state.capture import Capture
+from unbroken._state.compare.classes import name_of
 from unbroken._state.compare.settings import Settings
 from unbroken._state.dtypes import can_cast, describe
 from unbroken._state.names import join, segment_of_node
@@ -92,7 +93,7 @@ class Plan:
         """True where a part of it stays unread, or something below `name` that is no part of it."""
         if not self.ways.only and not self._left_out:
             return False
-        below = any(one.startswith(name + ".") for one in self._left_out)
+        below = any(one.startswith(name + ".") and one != name_of(name) for one in self._left_out)
         return below or any(self.skips(tensor_name(leaf) or path) for path, leaf in flatten(node, name))
 
     def thinned(self, node, name: str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy as copy_of
 
+from unbroken._state.compare.classes import name_of
 from unbroken._state.dtypes import describe
 from unbroken._state.names import segment_of_node
 from unbroken._state.permits.rename import Renamed
@@ -20,6 +21,9 @@ class Saved:
         }
         self.aliases = dict(state.alias)
         self.roots = {key: node for key, node in pairs_of(tree) or ()}
+        recorded = [item for key, item in pairs_of(self.roots.get("run")) or () if key == "classes"]
+        pairs = [pair for item in recorded for pair in pairs_of(item) or () if all(isinstance(one, str) for one in pair)]
+        self.classes = dict(pairs)  # compare/classes.py
         self.changed_names: dict[str, str] = {}  # saved name -> name here, of tensors that rename= concerns
 
     @property
@@ -33,12 +37,13 @@ class Saved:
         new = Renamed(renames, self)
         saved = copy_of(self)
         saved.roots, saved.aliases = new.roots, {**self.aliases, **new.aliases}
+        saved.classes = {renames.of(path): kind for path, kind in self.classes.items()}
         saved.changed_names = new.changed
         return saved
 
     def names(self) -> list[str]:
-        """Of every leaf; tensors by their own."""
-        return [
+        """Of every leaf, tensors by their own, and of the classes."""
+        return [*map(name_of, self.classes)] + [
             tensor_name(leaf) or path for root, node in self.roots.items() for path, leaf in flatten(node, segment_of_node(root))
         ]
 
