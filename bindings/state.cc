@@ -93,14 +93,12 @@ class PyReader {
     }();
     unwrap(std::move(done));
   }
-  bool next_older() {
+  void next_older(const std::string& found) {
     auto done = [&] {
       const nb::gil_scoped_release released;
-      return reader_->next_older(by());
+      return reader_->next_older(by(), found);
     }();
-    if (done.is(Code::not_found)) return false;
     unwrap(std::move(done));
-    return true;
   }
 
  private:
@@ -159,7 +157,7 @@ void bind_state(nb::module_& m) {
       .def_prop_ro("name", &PyReader::name)
       .def_prop_ro("fell_back", &PyReader::fell_back)
       .def("read", &PyReader::read, nb::arg("targets"))
-      .def("next_older", &PyReader::next_older);
+      .def("next_older", &PyReader::next_older, nb::arg("found"));
 }
 
 }  // namespace unbroken::bindings

@@ -110,7 +110,7 @@ class StorageUnavailable(Error):
     """
 
     exit_code = 74
-    _default_next = "ls -ld DIR"
+    _default_next = "findmnt -T DIR"
 
 
 class StorageFull(Error):
@@ -219,24 +219,37 @@ def naming(directory: str):
         raise
 
 
-@contextlib.contextmanager
-def filling(checkpoint: str):
-    """While live objects are being filled: an error that passes says that they are undefined now."""
-    try:
-        yield
-    except Exception as error:
-        warning = (
-            "the live objects are partly filled, so that their state is undefined: start this program again; "
-            "this run takes no more steps"
-        )
+START_AGAIN = "start this program again; this run takes no more steps"
+
+
+class Filling:
+    """A checkpoint being put into live objects: an error that passes, once that has begun, says what is undefined now.
+
+    `way_out`: what a person does about it.
+    """
+
+    def __init__(self, way_out: str = START_AGAIN):
+        self._way_out, self._checkpoint, self.has_begun = way_out, "", False
+
+    def begin(self, checkpoint: str) -> None:
+        """From now on live objects may change."""
+        self._checkpoint, self.has_begun = checkpoint, True
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind, error, trace) -> None:
+        if not self.has_begun or not isinstance(error, Exception) or getattr(error, "live_is_undefined", False):
+            return
+        warning = f"the live objects are partly filled, so that their state is undefined: {self._way_out}"
         if isinstance(error, Error):
-            if not error.live_is_undefined:
-                error.args = (f"{error}\n{warning}",)
-                error.live_is_undefined = True
-            raise
+            error.args = (f"{error}\n{warning}",)
+            error.live_is_undefined = True
+            return
         mine = StateMismatch(
-            f"while checkpoint {checkpoint} was put into the live objects: {type(error).__name__}: {error}\n{warning}",
-            next_command=f"unbroken show DIR {checkpoint}",
+            f"while checkpoint {self._checkpoint} was put into the live objects: "
+            f"{type(error).__name__}: {error}\n{warning}",
+            next_command=f"unbroken show DIR {self._checkpoint}",
         )
         mine.live_is_undefined = True
         raise mine from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
 import importlib.util
 import json
@@ -18,11 +17,11 @@ from unbroken._state.saved import Saved
 from unbroken._state.dtypes import bits_of, describe
 from unbroken.errors import (
     CorruptCheckpoint,
+    Filling,
     Misconfigured,
     StateMismatch,
     StorageUnavailable,
     comes_later,
-    filling,
     naming,
     say,
 )
@@ -30,6 +29,9 @@ from unbroken.options import checked_at, checked_bool, checked_path
 from unbroken._state.names import segment_of_node
 from unbroken._state.tree import decode, flatten, numpy_dtype, tensor_name
 from unbroken._state.permits.ways import Globs, Ways, globs_of, matches_nothing
+
+
+_OTHERWISE = "load another checkpoint into them, or make them anew"
 
 
 class Checkpoint(dict):
@@ -54,9 +56,9 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False,
     Without `into`: a Checkpoint; torch tensors come back as CPU tensors where torch can be imported, else, or with
     torch=False, as NumPy arrays (through ml_dtypes, or as raw bytes with a warning). With `into={"model": model}`
     the named objects are filled in place, strictly, but for what `missing`, `unread`, `rename`, `cast` permit (as in
-    Run). `only`: a glob, or several, over names. at="newest" falls back past damage with a warning; any other damaged
-    checkpoint is CorruptCheckpoint. Errors: NothingToResume, StateMismatch (nothing changed, unless it says so),
-    StorageUnavailable, Misconfigured.
+    Run). `only`: a glob, or several, over names. at="newest" falls back past damage with a warning; where that
+    leaves none, or another one is damaged, it is CorruptCheckpoint. Errors: NothingToResume, StateMismatch (nothing
+    changed, unless it says so), StorageUnavailable, Misconfigured.
     """
     if pin:
         raise comes_later("pin")
@@ -70,7 +72,7 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False,
         checked_bool("torch", torch)
     at, path = checked_at("at", at), checked_path(path)
     with naming(path):
-        return _load(path, at, None if into is None else Filled(into, ways), globs_of("only", only) or None, torch)
+        return _load(path, at, None if into is None else Filled(into, ways, _OTHERWISE), globs_of("only", only) or None, torch)
 
 
 def read_into(path: str, at: str, filled: Filled) -> Checkpoint:
@@ -80,24 +82,22 @@ def read_into(path: str, at: str, filled: Filled) -> Checkpoint:
 
 def _load(path, at, filled: Filled | None, only=None, torch=None):
     reader = call(_native.core.Reader, path, at)
-    passed = []  # damaged ones that only reading found
-    while True:
-        saved = Saved(reader.saved, json.loads(reader.saved.tree))
-        try:
-            content = _read(reader, saved, only, torch) if filled is None else filled.read(reader, saved)
-            break
-        except (CorruptCheckpoint, StorageUnavailable) as error:
-            is_damaged = isinstance(error, CorruptCheckpoint)
-            if at != "newest" or not (is_damaged or error.is_vanished) or not call(reader.next_older):
-                raise
-            if is_damaged:
-                passed.append({"name": saved.name, "object": "", "what": str(error)})
-    known = {fallen["name"] for fallen in reader.fell_back}
-    fell_back = [*reader.fell_back, *(fallen for fallen in passed if fallen["name"] not in known)]
-    for fallen in fell_back:
+    with Filling() if filled is None else filled.filling:
+        while True:
+            saved = Saved(reader.saved, json.loads(reader.saved.tree))
+            try:
+                content = _read(reader, saved, only, torch) if filled is None else filled.read(reader, saved)
+                break
+            except (CorruptCheckpoint, StorageUnavailable) as error:
+                is_damaged = isinstance(error, CorruptCheckpoint)
+                if at != "newest" or not (is_damaged or error.is_vanished):
+                    raise
+                found = str(error) if is_damaged else ""
+            call(reader.next_older, found)
+    for fallen in reader.fell_back:
         where = f"{fallen['object']}: " if fallen["object"] else ""
         say(f"checkpoint {fallen['name']} is damaged ({where}{fallen['what']}): using {saved.name} instead")
-    return Checkpoint(content, saved, fell_back)
+    return Checkpoint(content, saved, reader.fell_back)
 
 
 def _read(reader, saved, only, wants_torch):
@@ -171,41 +171,39 @@ def _maker(wants_torch):
 
 
 class Filled:
-    """The objects of `into=`, filled in place and strictly."""
+    """The objects of `into=`, filled in place and strictly. `way_out`: as in Filling."""
 
-    def __init__(self, into: dict, ways: Ways):
+    def __init__(self, into: dict, ways: Ways, way_out: str):
         self._into, self._attached = into, Attached(_native.core.digests, ways, follows=False)
         for name, value in into.items():
             self._attached.add(name, value)
         self._attached.check_owners()
-        self._has_begun = False
+        self.filling = Filling(way_out)
         self._filled: dict[int, str] = {}
 
     def compare(self, saved) -> Plan:
         """Errors: StateMismatch, Misconfigured, with nothing changed unless it says so."""
-        with filling(saved.name) if self._has_begun else contextlib.nullcontext():
-            here, ways = self._attached.here(saved), self._attached.ways
-            paths = {segment_of_node(name): name for name in self._into if name not in here.roots}
-            absent = [path for path, name in paths.items() if not (ways.missing or ways.only)]
-            if absent:
-                raise StateMismatch(
-                    f"checkpoint {saved.name} holds {', '.join(saved.roots)}",
-                    missing=absent,
-                    next_command=f"unbroken show DIR {saved.name}",
-                )
-            plan = self._attached.plan(saved, set(self._into))
-            plan.in_place(self._filled)
-            return plan
+        here, ways = self._attached.here(saved), self._attached.ways
+        paths = {segment_of_node(name): name for name in self._into if name not in here.roots}
+        absent = [path for path, name in paths.items() if not (ways.missing or ways.only)]
+        if absent:
+            raise StateMismatch(
+                f"checkpoint {saved.name} holds {', '.join(saved.roots)}",
+                missing=absent,
+                next_command=f"unbroken show DIR {saved.name}",
+            )
+        plan = self._attached.plan(saved, set(self._into))
+        plan.in_place(self._filled)
+        return plan
 
     def read(self, reader, saved) -> dict:
         """Errors: those of compare; those of reading, with the live objects undefined."""
         plan = self.compare(saved)
-        self._has_begun = True
+        self.filling.begin(saved.name)
         self._filled = plan.in_place(self._filled)
-        with filling(saved.name):
-            call(reader.read, plan.destinations())
-            plan.finish()
-            self._attached.verify(plan, set(self._into))
+        call(reader.read, plan.destinations())
+        plan.finish()
+        self._attached.verify(plan, set(self._into))
         for note in plan.notes:
             say(note)
         return dict(self._into)

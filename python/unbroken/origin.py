@@ -12,7 +12,7 @@ from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.saved import Saved
 from unbroken._state.permits.ways import Ways
-from unbroken.errors import Error, Misconfigured, NothingToResume, naming
+from unbroken.errors import START_AGAIN, Error, Misconfigured, NothingToResume, naming
 from unbroken.loading import Filled, read_into
 from unbroken.options import checked_at, checked_path
 
@@ -57,7 +57,7 @@ class Origin:
             objects = {name: value for name, value in objects.items() if not any(value is one for one in loaders)}
         if not objects:
             raise Misconfigured("init_from= fills attached objects, and nothing is attached")
-        self._filled = Filled(objects, ways)
+        self._filled = Filled(objects, ways, f"{START_AGAIN}. Where that checkpoint is damaged, name another in init_from=")
         with naming(self._path):
             reader = call(_native.core.Reader, self._path, self._at)
             self._filled.compare(Saved(reader.saved, json.loads(reader.saved.tree)))

@@ -196,7 +196,8 @@ class Run:
             with naming(self.path):
                 if self._origin is not None:
                     self._origin.compare(self._attached, self.path, [feed.loader for feed in self._feeds])
-                report = call(self._session.restore, restoring)
+                with restoring.filling:
+                    report = call(self._session.restore, restoring)
                 for line in start_lines(report, self.attempt, self.path):
                     say(line)
                 notes = self._begin_fresh(restoring) if report["fresh"] else restoring.finish()
@@ -205,7 +206,7 @@ class Run:
                 if self._attached.parent is not None:
                     self._session.describe("parent", self._attached.parent)
         except BaseException:
-            self._is_undefined = restoring.has_begun
+            self._is_undefined = restoring.filling.has_begun
             raise
         for note in notes:
             say(note)
@@ -223,7 +224,7 @@ class Run:
         self._attached.begin_fresh()
         if self._origin is None:
             return []
-        restoring.has_begun = True
+        restoring.filling.begin(self._origin.text)
         return [self._origin.carry_out(self._attached)]
 
     # -- the loop

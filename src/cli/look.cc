@@ -16,15 +16,15 @@ Deadline Look::by() const {
 namespace {
 
 /// Says where, and what to run next, unless the error says it itself.
-Error located(Error error, const std::string& directory, std::string_view command) {
+Error located(Error error, const std::string& directory, std::string command) {
   if (error.what().find(directory) == std::string::npos) error = std::move(error).with(directory);
   if (!error.next_command().empty()) return error;
-  return std::move(error).next(fmt::format("{} {}", command, shell_word(directory)));
+  return std::move(error).next(std::move(command));
 }
 
-/// Of the directory itself: the command walks down the path and shows what each step of it is.
+/// Of the directory itself.
 Error pointing_to_path(Error error, const std::string& directory) {
-  return located(std::move(error), directory, "namei -l");
+  return located(std::move(error), directory, path_command(directory));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Result<const Checkpoint*> choose_any(const History& history, const std::string& 
 }
 
 Error pointing_to_list(Error error, const std::string& directory) {
-  return located(std::move(error), directory, "unbroken ls");
+  return located(std::move(error), directory, "unbroken ls " + shell_word(directory));
 }
 
 Result<Reader> read_at(const Look& look, const std::string& directory, const std::string& at,

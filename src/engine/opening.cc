@@ -13,6 +13,7 @@
 #include "journal/append.h"
 #include "journal/read_journal.h"
 #include "restore/decide.h"
+#include "world/advice.h"
 
 namespace unbroken {
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::size_t kDeathsMin = 2;  // on one checkpoint, until it is said
 constexpr int kRacesMax = 64;          // others were first so many times; falling back ends by itself
+constexpr std::size_t kNamedMax = 4;   // of those that were passed over
 
 class Opening {
  public:
@@ -67,14 +69,16 @@ class Opening {
     for (const std::uint64_t slot : read.repaired)
       opened_.notes.push_back(
           fmt::format("warning: journal slot {} was read from its second copy: run `unbroken verify {}`",
-                      slot, seams_.store.identity().path));
+                      slot, path_word()));
     return Done{};
   }
 
   /// One choice, one OPEN, one load. False: look again.
   Result<bool> try_once() {
     UNBROKEN_DO(check_owner(seams_, history_, hint_, options_.is_takeover));
-    UNBROKEN_TRY(const Resume resume, choose_resume(history_, options_.resume, options_.is_fresh_allowed));
+    auto chosen = choose_resume(history_, options_.resume, options_.is_fresh_allowed);
+    if (!chosen.ok()) return nothing_left(std::move(chosen).error());
+    const Resume resume = std::move(chosen).value();
     if (!resume.save && has_filled_) return nothing_to_fall_back_to();
     is_named_ = options_.resume.kind != At::Kind::newest && !resume.was_carried_out;
     std::optional<SavedState> saved;
@@ -168,18 +172,26 @@ class Opening {
     if (is_named_)
       return Error(Code::corrupt, fmt::format("checkpoint {} is damaged: {}: at byte {}: {}",
                                               commit.save.name(), worst.object, worst.offset, worst.what))
-          .next(fmt::format("unbroken verify {} {}", seams_.store.identity().path, commit.save.name()));
+          .next(fmt::format("unbroken verify {} {}", path_word(), commit.save.name()));
     opened_.fell_back.push_back({commit.save, worst.object, worst.what});
     return false;
   }
 
+  /// Says, besides, which of them this start has found damaged.
+  Error nothing_left(Error error) const {
+    if (opened_.fell_back.empty()) return error;
+    return Error(error.code(), fmt::format("{}: {}", error.what(), passed_over(opened_.fell_back)))
+        .next("unbroken doctor " + path_word());
+  }
+
   /// A start from nothing needs the objects as the caller made them, and they hold what was read.
   Error nothing_to_fall_back_to() const {
-    return Error(Code::corrupt,
-                 "every checkpoint is damaged, and the live objects hold what was read of one: "
-                 "start this program again, to begin from nothing")
-        .next(fmt::format("unbroken doctor {}", seams_.store.identity().path));
+    return nothing_left(Error(Code::corrupt,
+                              "every checkpoint is damaged, and the live objects hold what was read of one: "
+                              "start this program again, to begin from nothing"));
   }
+
+  std::string path_word() const { return shell_word(seams_.store.identity().path); }
 
   Result<> apply_policy() {
     Append append(history_, seams_.draw(), seams_.clock.wall_unix_ms(),
@@ -203,6 +215,16 @@ class Opening {
 };
 
 }  // namespace
+
+std::string passed_over(const std::vector<FellBack>& fell_back) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(fell_back.size(), kNamedMax); ++i)
+    names += (i == 0 ? "" : ", ") + fell_back[i].save.name();
+  if (fell_back.size() > kNamedMax) names += fmt::format(" and {} more", fell_back.size() - kNamedMax);
+  const FellBack& first = fell_back.front();
+  return fmt::format("{} {} damaged ({}: {}{}{})", names, fell_back.size() == 1 ? "is" : "are",
+                     first.save.name(), first.object, first.object.empty() ? "" : ": ", first.what);
+}
 
 Result<Opened> open_run(const Seams& seams, const OpenOptions& options, Loader& loader, const Deadline& by) {
   return Opening(seams, options, loader, by).run_it();

@@ -51,6 +51,10 @@ struct FellBack {
   std::string object, what;
 };
 
+/// Those that were passed over, in words: "9.a1, 8.a1, 7.a1 and 2 more are damaged (9.a1: data/..: checksum
+/// differs)". There is one at least.
+std::string passed_over(const std::vector<FellBack>& fell_back);
+
 struct Opened {
   History history;
   std::string run;  ///< uuid

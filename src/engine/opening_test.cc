@@ -82,7 +82,19 @@ TEST(Opening, NeverStartsFromNothingWithWhatWasReadOfADamagedCheckpoint) {
   const auto refused = run.start(fresh);
   ASSERT_TRUE(refused.is(Code::corrupt)) << "the live objects hold parts of 1.a1";
   EXPECT_THAT(refused.error().what(), testing::HasSubstr("start this program again"));
+  EXPECT_THAT(refused.error().what(), testing::HasSubstr("2.a1, 1.a1 are damaged (2.a1: data/"));
   EXPECT_EQ(run.start(fresh).value(), 0u) << "now nothing that is read is damaged";
+}
+
+TEST(Opening, NamesAllThatItPutAsideWhereNothingIsLeft) {
+  TestRun run;
+  run.train(1, 2);
+  run.damage("1.a1");
+  ASSERT_TRUE(run.world.disk().destroy(run.object("2.a1", "manifest-", ".json")));
+  const auto none = run.start();
+  ASSERT_TRUE(none.is(Code::not_found));
+  EXPECT_THAT(none.error().what(), HasSubstr("2.a1, 1.a1 are damaged (2.a1: data/"));
+  EXPECT_EQ(none.error().next_command(), "unbroken doctor /runs/mlp");
 }
 
 TEST(Opening, BelievesDamageOnlyTwice) {

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "os/errno.h"
 #include "os/os_fs.h"
+#include "world/advice.h"
 
 namespace unbroken {
 namespace {
@@ -100,7 +101,7 @@ Result<> OsFs::make_run_dir(const std::string& directory, const Ownership& owner
       // What is above it is there, so it is not missing: this is no place for directories.
       if (number == ENOENT)
         return Error(Code::unavailable, fmt::format("{}: no directory can be made there", path))
-            .next(fmt::format("findmnt -T '{}'", parent_of(path)));
+            .next("findmnt -T " + shell_word(parent_of(path)));
       return errno_error(number, "mkdir", path);
     }
     UNBROKEN_TRY(const Descriptor folder,
@@ -123,20 +124,20 @@ Result<std::unique_ptr<OsFs>> OsFs::open(std::string_view directory, const OsFsO
   if (options.is_created) UNBROKEN_DO(make_run_dir(path, ownership));
   const int opened = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (opened < 0 && errno == ENOTDIR)
-    return Error(Code::bad_argument, fmt::format("{}: is not a directory", path));
+    return Error(Code::bad_argument, fmt::format("{}: is not a directory", path)).from_system(ENOTDIR);
   UNBROKEN_TRY(Descriptor root, adopt(opened, "open", path));
   return std::unique_ptr<OsFs>(new OsFs(std::move(root), absolute(path), ownership, options));
 }
 
 Result<DirectoryTrust> OsFs::trust(std::span<const std::string_view> folders) const {
   auto root_info = info("");
-  if (!root_info.ok()) return std::move(root_info).error().with(path_);
+  if (!root_info.ok()) return advised(std::move(root_info).error().with(path_), path_);
   const FileInfo& root = root_info.value();
   const auto check = [&](std::string_view folder, const FileInfo& found) -> Result<> {
     if ((found.mode & S_IWOTH) == 0) return Done{};
     const std::string path = folder.empty() ? path_ : fmt::format("{}/{}", path_, folder);
     return Error(Code::bad_argument, fmt::format("{}: everybody may write there", path))
-        .next(fmt::format("chmod o-w '{}'", path));
+        .next("chmod o-w " + shell_word(path));
   };
   UNBROKEN_DO(check("", root));
   for (const std::string_view folder : folders) {
@@ -144,7 +145,8 @@ Result<DirectoryTrust> OsFs::trust(std::span<const std::string_view> folders) co
     if (found.is(Code::not_found)) continue;
     // What is no folder cannot be written through; what reads it says what it is.
     if (found.is(Code::bad_argument)) continue;
-    if (!found.ok()) return Error(found.error()).with(fmt::format("{}/{}", path_, folder));
+    if (!found.ok())
+      return advised(Error(found.error()).with(fmt::format("{}/{}", path_, folder)), path_, folder);
     UNBROKEN_DO(check(folder, found.value()));
   }
   return DirectoryTrust{

@@ -44,12 +44,12 @@ Result<At> parse_at(std::string_view text) {
                   text));
 }
 
-std::string list_of_good(const History& history, std::size_t count_max) {
+std::string list_of_good(const History& history, std::size_t count_max, const std::set<SaveId>& left_out) {
   std::string out;
   std::size_t count = 0;
   for (std::size_t i = history.checkpoints().size(); i-- > 0 && count < count_max;) {
     const Checkpoint& c = history.checkpoints()[i];
-    if (!c.is_good()) continue;
+    if (!c.is_good() || left_out.contains(c.commit.save)) continue;
     if (count++ > 0) out += ", ";
     out += c.commit.save.name();
   }

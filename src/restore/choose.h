@@ -1,6 +1,7 @@
 #pragma once
 // Which checkpoint a person means: `newest`, `1200`, `1200.a3`, `1200.a3.t1`, `best:loss`, `tag:NAME`. Pure.
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -29,7 +30,8 @@ Result<At> parse_at(std::string_view text);
 /// Owns:    nothing: what it returns lies in `history`.
 Result<const Checkpoint*> choose(const History& history, const At& at);
 
-/// "1200.a3, 1100.a3": what can be loaded, newest first, at most `count_max` names.
-std::string list_of_good(const History& history, std::size_t count_max = 10);
+/// "1200.a3, 1100.a3": what can be loaded, newest first, at most `count_max` names; "none".
+std::string list_of_good(const History& history, std::size_t count_max = 10,
+                         const std::set<SaveId>& left_out = {});
 
 }  // namespace unbroken

@@ -36,9 +36,11 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
     UNBROKEN_DO(check_no_earlier_life(process, std::string(directory), options.is_fresh_allowed));
     fs = OsFs::open(directory, {.is_created = true, .group = options.group});
   }
-  if (!is_training && fs.is(Code::bad_argument))
-    return Error(Code::not_found, std::move(fs).error().what() + ", so it is not a run");
-  if (!fs.ok()) return advised(std::move(fs).error(), directory);
+  if (!fs.ok()) {
+    Error error = advised(std::move(fs).error(), directory);
+    if (is_training || error.code() != Code::bad_argument) return error;
+    return Error(Code::not_found, error.what() + ", so it is not a run").next(error.next_command());
+  }
   UNBROKEN_TRY(const DirectoryTrust trust, fs.value()->trust(kFolders));
   UNBROKEN_TRY(FileSystemKind kind, advised(fs.value()->kind(), fs.value()->path()));
   UNBROKEN_TRY(std::unique_ptr<OsExecutor> executor, OsExecutor::start());

@@ -15,11 +15,15 @@ std::string shell_word(std::string_view text) {
   return out + "'";
 }
 
+std::string path_command(std::string_view directory, std::string_view object) {
+  const std::string path = object.empty() ? std::string(directory) : fmt::format("{}/{}", directory, object);
+  return "namei -l " + shell_word(path);
+}
+
 namespace {
 
 std::string next_command(const Error& error, std::string_view directory, std::string_view object) {
   const std::string where = shell_word(directory);
-  const std::string name = object.empty() ? where : shell_word(fmt::format("{}/{}", directory, object));
   const int number = error.system_error();
   switch (error.code()) {
     case Code::journal_unreadable:
@@ -28,9 +32,9 @@ std::string next_command(const Error& error, std::string_view directory, std::st
       if (number == EDQUOT) return "quota -s";
       return number == EFBIG ? "ulimit -f" : fmt::format("df -h {0}; df -i {0}", where);
     case Code::bad_argument:  // something of another kind stands in the way
-      return number == 0 ? std::string() : "namei -l " + name;
+      return number == 0 ? std::string() : path_command(directory, object);
     case Code::unavailable:
-      if (number == EACCES || number == EPERM) return "namei -l " + name;
+      if (number == EACCES || number == EPERM) return path_command(directory, object);
       return "findmnt -T " + where;
     case Code::late:
       return "findmnt -T " + where;

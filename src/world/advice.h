@@ -18,6 +18,9 @@ Result<T> advised(Result<T> result, std::string_view directory) {
   return result;
 }
 
+/// Shows who may do what at each part of the path of `object` below `directory`, and what stands there.
+std::string path_command(std::string_view directory, std::string_view object = {});
+
 /// As one word of a command: in quotes where a shell would read it otherwise.
 std::string shell_word(std::string_view text);
 

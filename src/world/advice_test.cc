@@ -30,6 +30,7 @@ TEST(Advice, LeavesWhatSaysItBetterOrNeedsNone) {
 
 TEST(Advice, IsACommandWhateverTheDirectoryIsCalled) {
   EXPECT_EQ(next_of(Code::journal_unreadable, 0, "/my runs/it's"), "unbroken doctor '/my runs/it'\\''s'");
+  EXPECT_EQ(path_command("/my runs", "journal"), "namei -l '/my runs/journal'");
   EXPECT_EQ(shell_word(""), "''");
   EXPECT_EQ(shell_word("~/x"), "'~/x'");
 }

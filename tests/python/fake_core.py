@@ -222,14 +222,18 @@ class Reader:
         if not self._left:
             raise _error("NothingToResume", f"no checkpoint {at} in {path}", "not_found")
         self.fell_back = []
-        self.next_older()
+        self._describe()
 
-    def next_older(self):
-        if not self._left:
-            return False
+    def _describe(self):
         self._checkpoint = self._left.pop()
         self.saved, self.name = SavedState(self._checkpoint), self._checkpoint["name"]
-        return True
+
+    def next_older(self, found):
+        if found:
+            self.fell_back.append({"name": self.name, "object": "", "what": found})
+        if not self._left:
+            raise _error("CorruptCheckpoint", "there is no checkpoint that can be loaded", "corrupt")
+        self._describe()
 
     def read(self, targets):
         if self.name in self._damaged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import sys
@@ -15,7 +14,7 @@ from unbroken._state.containers import StateAdapter, root_adapter
 from unbroken._state.compare.classes import classes_of, name_of, plan_classes
 from unbroken._state.compare.differences import differences
 from unbroken._state.compare.exactness import Exactness, is_finite
-from unbroken.errors import Misconfigured, StateMismatch, filling
+from unbroken.errors import Filling, Misconfigured, StateMismatch
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
 from unbroken._state.order import GENERATORS, OBJECTS
@@ -292,7 +291,7 @@ class Restoring:
         self._kept: dict[str, bytearray] = {}
         self._groups: list = []  # put back the settings of optimizers, which a new scheduler overwrites
         self._targets: list = []
-        self.has_begun = False  # live objects are being filled: an error leaves them undefined
+        self.filling = Filling()
         self._filled: dict[int, str] = {}  # what of them: Plan.in_place
 
     def check(self, state) -> None:
@@ -301,21 +300,20 @@ class Restoring:
         They are not where an earlier checkpoint turned out to be damaged while it was read; the error says so.
         """
         self.saved = Saved(state, json.loads(state.tree))
-        with filling(self.saved.name) if self.has_begun else contextlib.nullcontext():
-            self._plan = self._attached.plan(self.saved)
-            self._plan.in_place(self._filled)
-            self._targets = list(self._plan.destinations())
-            taken = {name for name, _, _ in self._targets}
-            self._kept = {}
-            for name, (_, _, nbytes, _) in self.saved.specs.items():
-                if name not in taken:  # for what is attached later
-                    self._kept[name] = bytearray(nbytes)
-                    self._targets.append((name, _address(self._kept[name]), nbytes))
+        self._plan = self._attached.plan(self.saved)
+        self._plan.in_place(self._filled)
+        self._targets = list(self._plan.destinations())
+        taken = {name for name, _, _ in self._targets}
+        self._kept = {}
+        for name, (_, _, nbytes, _) in self.saved.specs.items():
+            if name not in taken:  # for what is attached later
+                self._kept[name] = bytearray(nbytes)
+                self._targets.append((name, _address(self._kept[name]), nbytes))
 
     def targets(self, state):
         """(name, pointer, nbytes) of every stored tensor. From now on live objects may change."""
         del state
-        self.has_begun = True
+        self.filling.begin(self.saved.name)
         self._filled = self._plan.in_place(self._filled)
         return self._targets
 
@@ -324,7 +322,7 @@ class Restoring:
 
         Errors: StateMismatch, with the live objects undefined.
         """
-        with filling(self.saved.name):
+        with self.filling:
             return self._finish()
 
     def _finish(self):
@@ -343,7 +341,7 @@ class Restoring:
     def late(self, name: str) -> list[str]:
         """Gives an object that was attached after the restore its part. Errors: StateMismatch, as ever."""
         plan = self._attached.plan(self.saved, {name})
-        with filling(self.saved.name):
+        with self.filling:
             self._give(name, plan)
         return plan.notes
 

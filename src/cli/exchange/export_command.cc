@@ -121,7 +121,8 @@ Result<int> export_checkpoint(const Request& request) {
   while (written.is(Code::corrupt) && request.at == "newest") {
     const Error damage = written.error();
     const SaveId save = reader.saved().commit.save;
-    if (!reader.next_older(look.by()).ok()) break;
+    if (auto older = reader.next_older(look.by()); !older.ok())
+      return pointing_to_list(std::move(older).error(), request.directory);
     say(fmt::format("warning: checkpoint {} is damaged ({}): exporting {}", save.name(), damage.what(),
                     reader.saved().commit.save.name()));
     written = write_file(look, reader, request);

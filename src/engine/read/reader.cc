@@ -4,6 +4,7 @@
 
 #include "engine/driver.h"
 #include "engine/start/first_life.h"
+#include "world/advice.h"
 
 namespace unbroken {
 
@@ -16,13 +17,14 @@ Result<JournalRead> look_at_run(const Seams& seams, const Deadline& by, ReadJour
 }
 
 Result<> Reader::describe(const Checkpoint& checkpoint, const Deadline& by) {
+  last_damage_.reset();
   UNBROKEN_TRY(ReadSave::Found found,
                unbroken::run(seams_, ReadSave(checkpoint.commit, ReadSave::Depth::description), by));
   if (!found.damage.empty()) {
     last_damage_ = found.damage.front();
     return Error(Code::corrupt, fmt::format("checkpoint {} is damaged: {}: {}", checkpoint.commit.save.name(),
                                             last_damage_->object, last_damage_->what))
-        .next(fmt::format("unbroken verify {} {}", seams_.store.identity().path,
+        .next(fmt::format("unbroken verify {} {}", shell_word(seams_.store.identity().path),
                           checkpoint.commit.save.name()));
   }
   saved_ = std::move(*found.state);
@@ -47,16 +49,19 @@ Result<Reader> Reader::open(const Seams& seams, std::string_view at, const Deadl
   return reader;
 }
 
-Result<> Reader::next_older(const Deadline& by) {
+Result<> Reader::next_older(const Deadline& by, std::string_view found) {
   // What was collected meanwhile is not damage: look at the journal as it is now.
   const SaveId failed = saved_.commit.save;
   UNBROKEN_TRY(JournalRead read, look_at_run(seams_, by));
   history_ = std::move(read.history);
   const Checkpoint* last = history_.find(failed);
-  if (last != nullptr && last->is_good() && last_damage_)
-    fell_back_.push_back({failed, last_damage_->object, last_damage_->what});
   // Where it was removed meanwhile, newer ones count again.
   bool is_older = last == nullptr || last->is_intended;
+  if (!is_older && last_damage_) {
+    fell_back_.push_back({failed, last_damage_->object, last_damage_->what});
+  } else if (!is_older && !found.empty()) {
+    fell_back_.push_back({failed, {}, std::string(found)});
+  }
   for (const Checkpoint* c : history_.lineage()) {
     const bool is_failed = c->commit.save == failed;
     if (is_older && c->is_good()) {
@@ -66,11 +71,20 @@ Result<> Reader::next_older(const Deadline& by) {
     }
     is_older = is_older || is_failed;
   }
-  return Error(Code::not_found,
-               fmt::format(
-                   "no checkpoint of this run can be loaded: {} and everything older is damaged or gone",
-                   failed.name()))
-      .next(fmt::format("unbroken verify {}", seams_.store.identity().path));
+  return nothing_left();
+}
+
+Error Reader::nothing_left() const {
+  constexpr const char* kNone = "there is no checkpoint that can be loaded";
+  const std::string path = shell_word(seams_.store.identity().path);
+  if (fell_back_.empty()) return Error(Code::not_found, kNone).next("unbroken ls " + path);
+  std::set<SaveId> left_out;
+  for (const FellBack& fallen : fell_back_) left_out.insert(fallen.save);
+  const std::string others = list_of_good(history_, 10, left_out);
+  return Error(Code::corrupt,
+               fmt::format("{}: {}, and {}", kNone, passed_over(fell_back_),
+                           others == "none" ? "none is left" : "on another lineage there are: " + others))
+      .next("unbroken doctor " + path);
 }
 
 Result<> Reader::check_not_removed(const Deadline& by) const {

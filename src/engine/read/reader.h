@@ -29,12 +29,15 @@ class Reader {
   /// Reads and verifies everything, into the targets. Errors: corrupt (damaged; targets may hold anything),
   /// vanished (collected meanwhile), unavailable.
   Result<> read(const std::vector<TensorTarget>& targets, const Deadline& by);
-  /// After a failed read of the newest: the next older one that can be described. Errors: not_found.
-  Result<> next_older(const Deadline& by);
+  /// After a failed read of the newest: the next older one that can be described. `found`: the damage, where
+  /// it was not read() that found it. Errors: corrupt, naming all that were passed over; not_found, where
+  /// none was damaged but all are gone.
+  Result<> next_older(const Deadline& by, std::string_view found = {});
 
  private:
   explicit Reader(const Seams& seams) : seams_(seams) {}
   Result<> describe(const Checkpoint& checkpoint, const Deadline& by);
+  Error nothing_left() const;
   /// What looks like damage may have been collected meanwhile. Errors: vanished.
   Result<> check_not_removed(const Deadline& by) const;
 

@@ -59,12 +59,34 @@ TEST(Reader, FallsBackFromTheNewestOnly) {
   }
 }
 
-TEST(Reader, FindsNothingWhereEverythingIsDamaged) {
+TEST(Reader, NamesAllThatItPassedOverWhereEverythingIsDamaged) {
+  EngineOptions options = test_options();
+  options.open.policy.keep_last = 100;
   TestRun run;
-  run.train(1, 2);
+  run.train(1, 6, options);
+  for (const char* name : {"1.a1", "2.a1", "4.a1", "5.a1"}) run.damage(name);
+  for (const char* name : {"3.a1", "6.a1"})  // before it was read
+    ASSERT_TRUE(run.world.disk().destroy(run.object(name, "manifest-", ".json")));
+  const auto none = loaded(run, "newest");
+  ASSERT_TRUE(none.is(Code::corrupt));
+  EXPECT_THAT(none.error().what(), HasSubstr("can be loaded: 6.a1, 5.a1, 4.a1, 3.a1 and 2 more are damaged "
+                                             "(6.a1: "));
+  EXPECT_THAT(none.error().what(), HasSubstr(", and none is left"));
+  EXPECT_EQ(none.error().next_command(), "unbroken doctor /runs/mlp");
+}
+
+TEST(Reader, NamesThoseOfOtherLineagesWhereEverythingIsDamaged) {
+  TestRun run;
+  run.train(1, 3);
+  EngineOptions back = test_options();
+  back.open.resume = parse_at("1").value();
+  run.train(2, 2, back);
   run.damage("1.a1");
-  run.damage("2.a1");
-  EXPECT_TRUE(loaded(run, "newest").is(Code::not_found));
+  run.damage("2.a2");
+  const auto none = loaded(run, "newest");
+  ASSERT_TRUE(none.is(Code::corrupt));
+  EXPECT_THAT(none.error().what(), HasSubstr("2.a2, 1.a1 are damaged (2.a2: "));
+  EXPECT_THAT(none.error().what(), HasSubstr("on another lineage there are: 3.a1, 2.a1"));
 }
 
 TEST(Reader, TellsAnEmptyDirectoryFromOneThatLostItsJournal) {

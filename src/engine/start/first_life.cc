@@ -55,7 +55,7 @@ Result<> check_may_start_fresh(const Seams& seams, bool is_fresh_allowed, bool h
         .next(fmt::format("unbroken doctor {}", shell_word(path)));
   if (has_sign && !is_fresh_allowed)
     return Error(Code::not_found, fmt::format("{} is empty: there is no checkpoint to resume from", path))
-        .next(fmt::format("ls -la {}", path));
+        .next("ls -la " + shell_word(path));
   return check_no_earlier_life(seams.process, path, is_fresh_allowed);
 }
 
@@ -67,7 +67,7 @@ Result<> check_no_earlier_life(const Process& process, const std::string& path, 
                            "right directory, and is it mounted? "
                            "If the first life ended before its first step, start once with fresh=True",
                            path, sign))
-      .next(fmt::format("ls -la {}", path));
+      .next("ls -la " + shell_word(path));
 }
 
 Result<History> create_run(const Seams& seams, History history, const Deadline& by) {

@@ -33,7 +33,7 @@ Result<> check_run_place(const std::string& directory) {
     return Error(Code::bad_argument,
                  fmt::format("{}: a symbolic link to {}, which is not there: make it or remove the link",
                              link, target))
-        .next(fmt::format("ls -l {}", shell_word(link)));
+        .next(path_command(link));
   }
   const fs::path real = fs::weakly_canonical(absolute, error);
   if (error || is_run(real)) return Done{};

@@ -4,8 +4,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
+
+#include "os/errno.h"
+#include "world/advice.h"
 
 namespace unbroken {
 
@@ -16,20 +18,15 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-Error failed(const std::string& path, const char* doing) {
-  const int why = errno;
-  const Code code = why == ENOENT                    ? Code::not_found
-                    : why == EISDIR                  ? Code::bad_argument
-                    : why == ENOSPC || why == EDQUOT ? Code::no_space
-                                                     : Code::unavailable;
-  return Error(code, fmt::format("{}: cannot be {}: {}", path, doing, std::strerror(why)));
+Error failed(const std::string& path, std::string_view call) {
+  return advised(errno_error(errno, call, path), path);
 }
 
 }  // namespace
 
 Result<std::string> read_user_file(const std::string& path, std::size_t bytes_max) {
   const File file(std::fopen(path.c_str(), "rbe"));
-  if (!file) return failed(path, "opened");
+  if (!file) return failed(path, "open");
   std::string text;
   char piece[65536];
   while (const std::size_t n = std::fread(piece, 1, sizeof piece, file.get())) {
@@ -43,10 +40,10 @@ Result<std::string> read_user_file(const std::string& path, std::size_t bytes_ma
 
 Result<> write_user_file(const std::string& path, std::string_view text) {
   File file(std::fopen(path.c_str(), "wbe"));
-  if (!file) return failed(path, "opened for writing");
+  if (!file) return failed(path, "create");
   const bool is_written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
-  if (!is_written || std::fflush(file.get()) != 0) return failed(path, "written");
-  if (std::fclose(file.release()) != 0) return failed(path, "written");
+  if (!is_written || std::fflush(file.get()) != 0) return failed(path, "write");
+  if (std::fclose(file.release()) != 0) return failed(path, "write");
   return Done{};
 }
 
