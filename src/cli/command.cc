@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/text.h"
+#include "base/utf8.h"
 #include "os/os_process.h"
 #include "unbroken/exit_code.h"
 
@@ -78,9 +80,10 @@ Result<> print_json(const Json& json) {
   return print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-void say(std::string_view line) {
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fputc('\n', stderr);
+void say(std::string_view text) {
+  std::string out;
+  for (const std::string_view line : split(text, '\n')) out += printable(line) + '\n';
+  std::fwrite(out.data(), 1, out.size(), stderr);
 }
 
 std::string painted(std::string_view text, Colour colour) {

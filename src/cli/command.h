@@ -28,8 +28,8 @@ bool wants_json(int argc, char** argv);
 /// The result. Errors: unavailable (a full disk behind stdout).
 Result<> print(std::string_view text);
 Result<> print_json(const Json& json);
-/// One line for a person, on stderr; lost where nobody can read it.
-void say(std::string_view line);
+/// A line (or some) for a person, on stderr, as printable() shows it; lost where nobody can read it.
+void say(std::string_view text);
 
 enum class Colour : std::uint8_t { plain, red, green, yellow, dim };
 /// Colours only where stdout is a terminal and NO_COLOR is not set.

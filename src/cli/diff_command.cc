@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/digest.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look.h"
@@ -95,13 +96,13 @@ std::string to_text(const Diff& diff) {
   const auto shown = [](const Json& value) {
     constexpr std::size_t kShown = 80;
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+    return printable(text.size() <= kShown ? text : text.substr(0, kShown) + "...");
   };
-  for (const std::string& name : diff.only_in_a) out += painted("- " + name, Colour::red) + "\n";
-  for (const std::string& name : diff.only_in_b) out += painted("+ " + name, Colour::green) + "\n";
+  for (const std::string& name : diff.only_in_a) out += painted("- " + printable(name), Colour::red) + "\n";
+  for (const std::string& name : diff.only_in_b) out += painted("+ " + printable(name), Colour::green) + "\n";
   for (const auto& [name, change] : diff.changed)
-    out +=
-        fmt::format("{}  {} -> {}\n", painted("~ " + name, Colour::yellow), shown(change.a), shown(change.b));
+    out += fmt::format("{}  {} -> {}\n", painted("~ " + printable(name), Colour::yellow), shown(change.a),
+                       shown(change.b));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look.h"
@@ -54,7 +55,8 @@ std::string row(const Standing& standing) {
   const Checkpoint& c = *standing.checkpoint;
   const std::string kept = fmt::format("{}", fmt::join(standing.kept_by, ", "));
   std::string metrics;
-  for (const auto& [name, value] : c.commit.metrics) metrics += fmt::format(" {}={:.6g}", name, value);
+  for (const auto& [name, value] : c.commit.metrics)
+    metrics += fmt::format(" {}={:.6g}", printable(name), value);
   const std::string_view state = state_of(c);
   const Colour colour = state == "quarantined" ? Colour::red
                         : state == "verified"  ? Colour::green
@@ -62,7 +64,7 @@ std::string row(const Standing& standing) {
   return fmt::format("{:<14} {} {:>10}  {}  {:<16}{}{}{}\n", c.commit.save.name(),
                      painted(fmt::format("{:<11}", state), colour), format_bytes(c.commit.state_bytes),
                      format_time(c.at_unix_ms), kept, metrics,
-                     c.commit.health == kHealthOk ? "" : "  " + c.commit.health,
+                     c.commit.health == kHealthOk ? "" : "  " + printable(c.commit.health),
                      standing.is_on_lineage ? "" : "  (abandoned)");
 }
 

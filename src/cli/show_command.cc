@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look.h"
@@ -70,21 +71,22 @@ std::string to_text(const SavedState& saved) {
   std::string out = fmt::format("{}: {} in {} tensors\n", saved.commit.save.name(),
                                 format_bytes(saved.commit.state_bytes), saved.index.tensors.size());
   for (const auto& [name, value] : saved.manifest.provenance)
-    out += fmt::format("  {:<11} {}\n", name, value);
+    out += fmt::format("  {:<11} {}\n", printable(name), printable(value));
   for (const auto& [name, value] : saved.manifest.metrics)
-    out += fmt::format("  {:<11} {:.6g}\n", name, value);
+    out += fmt::format("  {:<11} {:.6g}\n", printable(name), value);
   out += "\ntensors\n";
   for (const Held& held : held_by(saved.index))
     out += fmt::format("  {}  {}  {}  {}{}\n", held.tensor->digest.hex(),
                        describe(held.tensor->dtype, held.tensor->shape), format_bytes(held.tensor->bytes),
-                       held.name, held.is_alias ? fmt::format(" (the same as {})", held.tensor->name) : "");
+                       printable(held.name),
+                       held.is_alias ? fmt::format(" (the same as {})", printable(held.tensor->name)) : "");
   out += "\nstate\n";
   for (const Leaf& leaf : flatten(saved.index.tree)) {
     if (leaf.is_tensor) continue;
     constexpr std::size_t kShown = 60;
     const bool is_long = leaf.value.size() > kShown;
-    out += fmt::format("  {} = {}{}\n", leaf.name, is_opaque(leaf) ? "opaque bytes " : "",
-                       is_long ? fmt::format("({} characters)", leaf.value.size()) : leaf.value);
+    out += fmt::format("  {} = {}{}\n", printable(leaf.name), is_opaque(leaf) ? "opaque bytes " : "",
+                       is_long ? fmt::format("({} characters)", leaf.value.size()) : printable(leaf.value));
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/counting_store.h"
@@ -192,8 +193,8 @@ std::string row(std::string_view name, const Verdict& verdict, std::string_view 
   std::string out =
       fmt::format("{:<14} {}  {:>10} read{}\n", name, state, format_bytes(verdict.bytes_read), remark);
   for (const Damage& d : all_errors(verdict))
-    out += fmt::format("    {}: at byte {}: {}\n", d.object, d.offset, d.what);
-  for (const std::string& note : verdict.notes) out += fmt::format("    {}\n", note);
+    out += fmt::format("    {}: at byte {}: {}\n", printable(d.object), d.offset, printable(d.what));
+  for (const std::string& note : verdict.notes) out += fmt::format("    {}\n", printable(note));
   return out;
 }
 

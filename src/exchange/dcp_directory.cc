@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/utf8.h"
 #include "exchange/foreign_files.h"
 #include "exchange/pickle/pickle_calls.h"
 #include "exchange/pickle/unpickle.h"
@@ -89,7 +90,7 @@ class Directory {
       const PickleValue& name = value(state->items[i]);
       if (name.kind != Kind::text) return corrupt(".metadata has a name that is no text");
       auto taken = take(name.text, value(state->items[i + 1]));
-      if (!taken.ok()) return std::move(taken).error().with(printable(name.text));
+      if (!taken.ok()) return std::move(taken).error().with(foreign_text(name.text));
     }
     UNBROKEN_TRY(plan_.tree, node_of(root_));
     if (root_.below.empty()) plan_.tree = Node{Dict{}};
@@ -135,7 +136,8 @@ class Directory {
           !is(length, Kind::integer) || offset->number < 0 || length->number < 0)
         return corrupt(".metadata says of an item in an unknown way where it is");
       if (transforms != nullptr && transforms->kind != Kind::none && !transforms->items.empty())
-        return corrupt(fmt::format("{}: it is compressed or otherwise transformed", printable(name->text)));
+        return corrupt(
+            fmt::format("{}: it is compressed or otherwise transformed", foreign_text(name->text)));
       std::optional<Shape> place;
       if (const PickleValue* where = attribute(heap_, index, "offset");
           where != nullptr && where->kind != Kind::none) {
@@ -144,7 +146,7 @@ class Directory {
       Item item{file->text, static_cast<std::uint64_t>(offset->number),
                 static_cast<std::uint64_t>(length->number)};
       if (!items_.try_emplace(key_of(name->text, place), std::move(item)).second)
-        return corrupt(fmt::format("{}: it is said twice where it is", printable(name->text)));
+        return corrupt(fmt::format("{}: it is said twice where it is", foreign_text(name->text)));
     }
     return Done{};
   }
@@ -177,10 +179,10 @@ class Directory {
     const auto it = files_.find(item.file);
     if (it == files_.end())
       return corrupt(
-          fmt::format("it lies in \"{}\", which is no file of this directory", printable(item.file)));
+          fmt::format("it lies in \"{}\", which is no file of this directory", foreign_text(item.file)));
     const std::uint64_t bytes = it->second.source->bytes();
     if (item.offset > bytes || item.bytes > bytes - item.offset)
-      return corrupt(fmt::format("it ends beyond {}", printable(item.file)));
+      return corrupt(fmt::format("it ends beyond {}", foreign_text(item.file)));
     return &it->second;
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/utf8.h"
 #include "exchange/strided.h"
 #include "state/names.h"
 
@@ -94,7 +95,7 @@ Dict::Kind dict_kind(Kind kind) {
 }
 
 std::string shown(const std::string& name) {
-  return name.empty() ? "the file" : printable(name);
+  return name.empty() ? "the file" : foreign_text(name);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ class Legacy {
         count |= std::uint64_t{static_cast<unsigned char>(count_bytes[i])} << (8 * i);
       at += 8;
       if (count > (file_.bytes() - at) / it->second)
-        return corrupt(fmt::format("storage {} ends beyond the file", printable(key.text)));
+        return corrupt(fmt::format("storage {} ends beyond the file", foreign_text(key.text)));
       if (!stored_.try_emplace(key.text, Stored{at, count * it->second}).second)
         return corrupt("the list of its storages names one twice");
       at += count * it->second;

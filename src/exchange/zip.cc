@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/utf8.h"
 #include "exchange/crc32.h"
 #include "exchange/pickle/pickle_globals.h"
-#include "state/names.h"
 
 namespace unbroken {
 
@@ -83,7 +83,7 @@ Result<Directory> find_directory(const ByteSource& source) {
 
 Result<> check_record_name(std::string_view name) {
   const auto bad = [&] {
-    return corrupt(fmt::format("a record has a name that may not be: {}", printable(name)));
+    return corrupt(fmt::format("a record has a name that may not be: {}", foreign_text(name)));
   };
   if (name.empty() || name.size() > 1024 || !is_utf8(name) || name.front() == '/' || name.back() == '/')
     return bad();

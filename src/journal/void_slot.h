@@ -2,9 +2,9 @@
 // Declares the junk in the journal's last slot void (rule R13), because a person asked for it: every reader
 // then skips that slot, and the next attempt's number leaves one out, since the junk may have been an OPEN.
 //
-// It is done only where slot n holds bytes that are no record, the same ones whenever they are read, all
-// slots before it fold, and nothing says that there ever was a slot n + 1. What the junk was before is lost:
-// if it was the COMMIT of a checkpoint, that checkpoint never comes back.
+// It is done only where slot n holds bytes that are no record of it, the same ones whenever they are read,
+// all slots before it fold, and nothing says that there ever was a slot n + 1. What the junk was before is
+// lost: if it was the COMMIT of a checkpoint, that checkpoint never comes back.
 #include <cstdint>
 #include <memory>
 #include <vector>

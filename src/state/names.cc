@@ -2,44 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "state/tree.h"
 
 namespace unbroken {
 
 namespace {
-
-/// Bytes of the well-formed UTF-8 character at the front of `text`; 0 where it is none.
-std::size_t utf8_length(std::string_view text) noexcept {
-  const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
-    return at(i) >= low && at(i) <= high;
-  };
-  const unsigned lead = at(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return follows(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const unsigned low = lead == 0xe0 ? 0xa0 : 0x80;   // no overlong form
-    const unsigned high = lead == 0xed ? 0x9f : 0xbf;  // no surrogate
-    return follows(1, low, high) && follows(2) ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const unsigned low = lead == 0xf0 ? 0x90 : 0x80;
-    const unsigned high = lead == 0xf4 ? 0x8f : 0xbf;  // up to U+10FFFF
-    return follows(1, low, high) && follows(2) && follows(3) ? 4 : 0;
-  }
-  return 0;
-}
-
-/// The code point of a C0, DEL or C1 control character at the front of `text`.
-std::optional<unsigned> control_at(std::string_view text) noexcept {
-  const auto first = static_cast<unsigned char>(text.front());
-  if (first < 0x20 || first == 0x7f) return first;
-  if (first == 0xc2 && text.size() > 1) {
-    const auto second = static_cast<unsigned char>(text[1]);
-    if (second >= 0x80 && second <= 0x9f) return second;
-  }
-  return std::nullopt;
-}
 
 std::string escape(std::string_view key, bool is_quoted) {
   std::string out;
@@ -90,15 +58,6 @@ std::string join_name(std::string_view prefix, std::string_view segment) {
   if (!prefix.empty()) name += '.';
   name += segment;
   return name;
-}
-
-bool is_utf8(std::string_view text) noexcept {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 Result<> check_name(std::string_view name) {

@@ -30,8 +30,6 @@ std::string segment_of_key(const Node& key);
 /// "a" and "b" -> "a.b"; an empty prefix gives the segment alone.
 std::string join_name(std::string_view prefix, std::string_view segment);
 
-/// True for well-formed UTF-8 (no surrogates, no overlong forms).
-bool is_utf8(std::string_view text) noexcept;
 /// Errors: bad_argument (empty, over kNameBytesMax, not UTF-8, holds a control character,
 /// "__metadata__").
 Result<> check_name(std::string_view name);

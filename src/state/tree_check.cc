@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/utf8.h"
 #include "state/kinds.h"
 #include "state/names.h"
 #include "state/tree.h"

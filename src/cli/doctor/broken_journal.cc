@@ -79,15 +79,14 @@ class Examine {
     if (decoded.is(Code::unsupported)) return decoded.error();
     if (!decoded.ok()) {
       if (pass_void(slot, bytes.value())) return Done{};
-      if (is_folding_ && slot == last && slot > 0) out_.voidable = slot;
-      add_slot(slot, "no record: " + decoded.error().what());
+      refuse(slot, last, "no record: " + decoded.error().what());
       return Done{};
     }
     const Record& record = decoded.value().record;
     if (decoded.value().is_repaired) add(slot_key(slot), "repaired from its second copy");
     before_ = decoded.value().digest;
     if (record.slot != slot) {
-      add_slot(slot, fmt::format("belongs to slot {}", record.slot));
+      refuse(slot, last, fmt::format("belongs to slot {}", record.slot));
     } else if (is_folding_ ? record.previous != out_.prefix.head() : before && record.previous != *before) {
       add_slot(slot, "does not continue the record before it");
     } else if (is_folding_) {
@@ -95,6 +94,12 @@ class Examine {
         add_slot(slot, applied.error().what());
     }
     return Done{};
+  }
+
+  /// What stands in `slot` is no record of it; the last one, behind a prefix that folds, may be given up.
+  void refuse(std::uint64_t slot, std::uint64_t last, std::string what) {
+    if (is_folding_ && slot == last && slot > 0) out_.voidable = slot;
+    add_slot(slot, std::move(what));
   }
 
   /// True where the next slot declares this one void.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/counting_store.h"
@@ -304,14 +305,14 @@ std::string to_text(const Diagnosis& diagnosis, const Look* look) {
                     newest == nullptr ? "no checkpoint" : "newest checkpoint " + newest->commit.save.name());
   }
   if (const auto& end = diagnosis.last_end)
-    out += fmt::format("attempt {}: {}{}\n", end->attempt, end->why,
+    out += fmt::format("attempt {}: {}{}\n", end->attempt, printable(end->why),
                        end->code ? fmt::format(" (as status {})", *end->code) : "");
   for (const Finding& f : diagnosis.findings) {
     const Colour colour = f.severity == Severity::error     ? Colour::red
                           : f.severity == Severity::warning ? Colour::yellow
                                                             : Colour::dim;
-    out += fmt::format("{} {}: {}\n", painted(fmt::format("{:<8}", name_of(f.severity)), colour), f.object,
-                       f.what);
+    out += fmt::format("{} {}: {}\n", painted(fmt::format("{:<8}", name_of(f.severity)), colour),
+                       printable(f.object), printable(f.what));
     if (!f.next_command.empty()) out += fmt::format("         next: {}\n", f.next_command);
   }
   return out + (diagnosis.is_ok()        ? "nothing is wrong\n"
@@ -357,6 +358,12 @@ Result<Diagnosis> diagnose_broken(const std::string& directory, const Error& why
   return out;
 }
 
+Result<std::uint64_t> parse_slot(const std::string& text) {
+  const auto slot = parse_u64(text);
+  if (slot.ok()) return slot;
+  return Error(Code::bad_argument, fmt::format("--void: \"{}\" is not the number of a slot", text));
+}
+
 /// Rule R13, because a person asked for it.
 Result<> declare_void(const std::string& directory, std::uint64_t slot) {
   UNBROKEN_TRY(const std::unique_ptr<Runtime> runtime, open_directory(directory));
@@ -373,8 +380,11 @@ Result<> declare_void(const std::string& directory, std::uint64_t slot) {
   return Done{};
 }
 
-Result<int> examine(const std::string& directory, std::optional<std::uint64_t> slot, bool is_json) {
-  if (slot) UNBROKEN_DO(declare_void(directory, *slot));
+Result<int> examine(const std::string& directory, const std::optional<std::string>& slot, bool is_json) {
+  if (slot) {
+    UNBROKEN_TRY(const std::uint64_t number, parse_slot(*slot));
+    UNBROKEN_DO(declare_void(directory, number));
+  }
   auto looked = look_at(directory, ReadJournal::Purpose::audit);
   Diagnosis diagnosis;
   if (looked.is(Code::journal_unreadable)) {
@@ -393,7 +403,7 @@ Result<int> examine(const std::string& directory, std::optional<std::uint64_t> s
 int doctor_command(int argc, char** argv) {
   CLI::App app("What is damaged, why the last life ended, and what to do next", "unbroken doctor");
   std::string directory;
-  std::optional<std::uint64_t> slot;
+  std::optional<std::string> slot;
   bool is_json = false;
   app.add_option("DIR", directory, "the run's directory")->required();
   app.add_option("--void", slot,

@@ -175,7 +175,7 @@ Result<PickleValue> numpy_dtype(const Arguments& args) {
     return corrupt("a NumPy dtype is damaged");
   const auto dtype = dtype_from_numpy_code(args[0].text);
   if (!dtype)
-    return corrupt(fmt::format("arrays of NumPy's type {} cannot be kept", printable(args[0].text)));
+    return corrupt(fmt::format("arrays of NumPy's type {} cannot be kept", foreign_text(args[0].text)));
   return PickleValue{.kind = Kind::numpy_dtype, .dtype = *dtype, .is_whole = bits_of(*dtype) == 8};
 }
 
@@ -263,7 +263,7 @@ Result<> build_ordered_dict(const PickleHeap& heap, const PickleValue& state) {
     const PickleValue& key = heap.values[state.items[i]];
     if (key.kind != Kind::text || key.text != "_metadata")
       return corrupt(fmt::format("an OrderedDict has an attribute of its own, {}",
-                                 key.kind == Kind::text ? printable(key.text) : "without a name"));
+                                 key.kind == Kind::text ? foreign_text(key.text) : "without a name"));
   }
   return Done{};
 }

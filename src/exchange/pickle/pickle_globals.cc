@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/utf8.h"
+
 namespace unbroken {
 
 namespace {
@@ -148,7 +150,7 @@ Result<GlobalName> find_global(PickleDialect dialect, std::string_view module, s
   return Error(
       Code::corrupt,
       fmt::format("the pickle names {}.{}, which is not among what may be read; nothing of it was run",
-                  printable(module), printable(name)));
+                  foreign_text(module), foreign_text(name)));
 }
 
 std::optional<DType> dtype_from_torch_name(std::string_view name) {
@@ -159,17 +161,9 @@ std::optional<DType> dtype_from_numpy_code(std::string_view code) {
   return look_up(kNumpyCodes, code);
 }
 
-std::string printable(std::string_view text) {
+std::string foreign_text(std::string_view text) {
   constexpr std::size_t kShown = 200;
-  std::string out;
-  for (const char c : text.substr(0, kShown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f)
-      out += c;
-    else
-      out += fmt::format("\\x{:02x}", byte);
-  }
-  return text.size() > kShown ? out + "..." : out;
+  return printable(text.substr(0, kShown)) + (text.size() > kShown ? "..." : "");
 }
 
 }  // namespace unbroken

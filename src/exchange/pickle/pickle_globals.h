@@ -67,6 +67,6 @@ std::optional<DType> dtype_from_torch_name(std::string_view name);
 /// "f8" of numpy.dtype("f8"): kind and bytes of an element.
 std::optional<DType> dtype_from_numpy_code(std::string_view code);
 /// Text from a foreign file, fit for a terminal and of bounded length.
-std::string printable(std::string_view text);
+std::string foreign_text(std::string_view text);
 
 }  // namespace unbroken

@@ -379,7 +379,7 @@ class Machine {
         UNBROKEN_TRY(const std::string_view name, line());
         UNBROKEN_DO(find_global(dialect_, module, name));
         return corrupt(fmt::format("it makes an instance of {}.{} in a way that is not read",
-                                   printable(module), printable(name)));
+                                   foreign_text(module), foreign_text(name)));
       }
       case 'R': {  // REDUCE
         UNBROKEN_TRY(const Ref arguments, pop());

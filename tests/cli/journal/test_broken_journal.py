@@ -5,7 +5,7 @@ import shutil
 
 import program
 import pytest
-from program import journal_files, unbroken, unbroken_json
+from program import journal_files, train, unbroken, unbroken_json
 from test_doctor import doctor, errors
 
 
@@ -101,7 +101,31 @@ def test_void_is_refused_where_it_would_not_mend_it(copied):
     slot(copied, 3).write_bytes(b"junk")
     assert unbroken("doctor", copied, "--void", 3)[0] in (66, 78)  # later slots are there
     assert journal_files(copied) == before
-    assert unbroken("doctor", copied, "--void", "x")[0] == 78
+    for no_slot in ("x", "-1", "", "1e3", "99999999999999999999999"):
+        status, _, err = unbroken("doctor", copied, f"--void={no_slot}")
+        assert status == 78 and "--void" in err, no_slot
+
+
+@pytest.mark.parametrize("of", [0, -1])
+def test_a_whole_record_of_another_slot_is_junk_like_any_other(of, copied):
+    files = [copied / "journal" / name for name in journal_files(copied)]
+    new = len(files)
+    slot(copied, new).write_bytes(files[of].read_bytes())
+    status, found = doctor(copied)
+    assert status == 66 and {e["next_command"] for e in errors(found)} == {f"unbroken doctor {copied} --void {new}"}
+    assert unbroken("doctor", copied, "--void", new)[0] == 0
+    assert start(copied)[0] == 0
+    assert unbroken("verify", copied)[0] == 0
+
+
+def test_a_record_of_another_run_is_no_junk_that_can_be_given_up(copied, tmp_path):
+    """It may be the true one, where the record before it was exchanged."""
+    new = len(journal_files(copied))
+    train(tmp_path / "other", 20, 1, code=program.SAVING)
+    slot(copied, new).write_bytes(slot(tmp_path / "other", new).read_bytes())
+    status, found = doctor(copied)
+    assert status == 66 and not any("--void" in e["next_command"] for e in errors(found))
+    assert unbroken("doctor", copied, "--void", new)[0] == 66
 
 
 STRANGE = {
