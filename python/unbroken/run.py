@@ -148,7 +148,8 @@ class Run:
     # -- before the first step
 
     def attach(self, **named) -> None:
-        """Makes objects part of the state, each under its name. After restore, an object is given its part at once.
+        """Makes objects part of the state, each under its name. After restore, an object is given its part at once;
+        what nobody took when the first step is complete, or the state is saved, is a StateMismatch of that step or save.
 
         Modules, optimizers, schedulers, scalers, generators of Python, NumPy and torch, and whatever else has
         state_dict and load_state_dict; dicts, lists and tuples of tensors, arrays and plain values. The global
@@ -166,6 +167,8 @@ class Run:
                 self._attached.remove(name)
                 self._is_undefined = getattr(error, "live_is_undefined", not isinstance(error, Exception))
                 raise
+            if self._is_restored:
+                self._attached.late.add(name)
             self._watch.add(value)
 
     def _give_part(self, name, value):
@@ -182,12 +185,15 @@ class Run:
         is never replaced by another. Errors: StateMismatch (nothing was written, nothing changed), NothingToResume,
         CorruptCheckpoint, StorageUnavailable, StorageFull, Misconfigured, Superseded; Interrupted, where SIGTERM came.
         """
+        return self._restore(is_complete=False)
+
+    def _restore(self, is_complete: bool) -> int:
         self._check_usable("restore")
         if self._is_restored:
             return self._step
         self._attached.check_owners()
         self._obey_stop()
-        restoring = Restoring(self._attached)
+        restoring = Restoring(self._attached, is_complete)
         frame = audit.callers_frame(is_own=True)
         if self._attached.objects:  # else everything is attached later
             for line in audit.lines(audit.audit(self._attached, None, frame)):
@@ -233,14 +239,18 @@ class Run:
         """Yields `step`, or `(step, batch)` with a loader, from the restored step to n - 1; epochs roll on.
 
         The body counts as completed when it ends. A last checkpoint is durable before the loop ends normally.
-        May be called again, with a larger n and another loader. Errors: those of restore and of a boundary.
+        May be called again, with a larger n and another loader. Errors: those of restore and of a boundary. What is
+        in the checkpoint and not attached now is StateMismatch before anything is written, unless it was attached late
+        by the life that saved it.
         """
         self._check_usable("steps")
         n = options.steps_limit(n)
         if self._in_body:
             raise Misconfigured("steps: called within the body of another steps loop")
         feed = None if loader is None else self._feed_of(loader)
-        self.restore()
+        loaders = [one.loader for one in self._feeds]
+        has_objects = any(all(value is not loader for loader in loaders) for value in self._attached.objects.values())
+        self._restore(is_complete=has_objects)  # else everything is attached in the first body
         return self._iterate(n, feed)
 
     def _feed_of(self, loader) -> Feed:
@@ -425,6 +435,8 @@ class Run:
         if not self._has_label:
             raise Misconfigured("save: no step was completed or restored yet")
         with naming(self.path):
+            if self._restoring is not None:
+                self._restoring.check_taken()
             saving = self._saver.now(self._step, read(self._noted), wait, tags)
         self._say_messages()
         return saving

@@ -37,6 +37,7 @@ class Attached:
         self.state: dict = {}
         self.epoch = 0
         self.epochs: dict[str, int] = {}  # by the name of a loader
+        self.late: set[str] = set()  # names that were attached after the restore
         self.generators = GlobalGenerators()
         self.exactness = Exactness(digests)
         self._digests = digests
@@ -67,6 +68,7 @@ class Attached:
     def remove(self, name: str) -> None:
         """Undoes `add`."""
         del self._objects[name], self._adapters[name]
+        self.late.discard(name)
 
     @property
     def objects(self) -> dict:
@@ -140,6 +142,7 @@ class Attached:
         done = list(dict.fromkeys([*self._done, *self.ways.texts()]))
         pairs += [["ways", done]] if done else []
         pairs += [["parent", self.parent]] if self.parent else []
+        pairs += [["late", sorted(self.late)]] if self.late else []
         pairs += [["exactness", exactness]] if exactness else []
         classes = classes_of(self._objects)
         pairs += [["classes", encode(classes)]] if classes else []
@@ -151,12 +154,14 @@ class Attached:
 
     # -- restoring
 
-    def plan(self, saved: Saved, names=None) -> Plan:
-        """How the checkpoint goes into the attached objects, or those of `names`.
+    def plan(self, saved: Saved, names=None, is_complete=False) -> Plan:
+        """How the checkpoint goes into the attached objects, or those of `names`. `is_complete`: nothing will be attached
+        later, but for what was late in the life that saved it.
 
         Errors: StateMismatch, Misconfigured.
         """
         owners, ways, left_out = self._owners(), self.ways, set()
+        unread = self.unread(saved, saved.run.get("late", [])) if is_complete else []
         if ways:
             done = self._carried_out(saved)
             if names is None or not self._is_checked:
@@ -171,6 +176,7 @@ class Attached:
             if not more:
                 break
             left_out |= more
+        plan.unread += unread
         plan.prepare()
         plan.notes += self.exactness.differences(saved.run.get("exactness"), self._objects, names, plan.skips)
         return plan
@@ -226,9 +232,10 @@ class Attached:
             names = [name for name in names if ways.only.match(name)]
         return names, [name for name in names if not ways.unread.match(name)]
 
-    def unread(self, saved: Saved) -> list[str]:
-        """The names in the checkpoint that nothing here takes, and no way out permits to leave."""
-        return self._unread_paths(saved, self.leftover(saved))[1]
+    def unread(self, saved: Saved, late=()) -> list[str]:
+        """The names in the checkpoint that nothing here takes, and no way out permits to leave. Those below the attach
+        names of `late` may still be taken."""
+        return self._unread_paths(saved, [name for name in self.leftover(saved) if name not in late])[1]
 
     def notes_on_leftover(self, saved: Saved) -> list[str]:
         """What unread= left, where nothing was attached for it."""
@@ -284,8 +291,8 @@ class Restoring:
     yet are kept for them until `drop`.
     """
 
-    def __init__(self, attached: Attached):
-        self._attached = attached
+    def __init__(self, attached: Attached, is_complete: bool):
+        self._attached, self._is_complete = attached, is_complete
         self.saved: Saved | None = None
         self._plan: Plan | None = None
         self._kept: dict[str, bytearray] = {}
@@ -300,7 +307,7 @@ class Restoring:
         They are not where an earlier checkpoint turned out to be damaged while it was read; the error says so.
         """
         self.saved = Saved(state, json.loads(state.tree))
-        self._plan = self._attached.plan(self.saved)
+        self._plan = self._attached.plan(self.saved, is_complete=self._is_complete)
         self._plan.in_place(self._filled)
         self._targets = list(self._plan.destinations())
         taken = {name for name, _, _ in self._targets}
@@ -355,18 +362,20 @@ class Restoring:
                 put_back()
         self._attached.verify(plan, {name})
 
-    def end(self) -> list[str]:
-        """The first step is complete: frees what is kept for late attaches; lines worth saying.
-
-        Errors: StateMismatch for what nothing was attached for.
-        """
+    def check_taken(self) -> None:
+        """A step is complete, or the state is to be saved. Errors: StateMismatch for what nothing was attached for."""
         unread = self._attached.unread(self.saved)
         if unread:
             raise StateMismatch(
-                f"checkpoint {self.saved.name} holds what nothing was attached for",
+                f"checkpoint {self.saved.name} holds what nothing was attached for. This attempt has begun, and the live objects "
+                "hold what was read; it saved nothing, and a script that attaches the rest goes on from that checkpoint",
                 unread=unread,
                 next_command=f"unbroken show DIR {self.saved.name}",
             )
+
+    def end(self) -> list[str]:
+        """The first step is complete: frees what is kept for late attaches; lines worth saying. Errors: as check_taken."""
+        self.check_taken()
         self._kept, self._groups = {}, []
         return self._attached.notes_on_leftover(self.saved)
 

@@ -181,9 +181,12 @@ def test_an_object_that_was_forgotten_is_noticed_before_anything_is_saved(run_di
     first_life(run_dir, x={"a": 1}, y={"b": numpy.ones(2), "c": 2})
     run = unbroken.Run(run_dir)
     run.attach(x={"a": 0})
-    loop = iter(run.steps(5))
+    with pytest.raises(StateMismatch) as caught:
+        run.steps(5)
+    assert caught.value.unread == ["y.b", "y.c"]
+    assert run.restore() == unbroken.load(run_dir).step  # after that, anything may be attached
+    loop, newest = iter(run.steps(5)), run.newest
     next(loop)
-    newest = run.newest
     with pytest.raises(StateMismatch) as caught:
         next(loop)
     assert caught.value.unread == ["y.b", "y.c"]

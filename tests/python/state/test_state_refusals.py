@@ -308,6 +308,7 @@ def test_a_late_one_stops_the_run_within_its_body(run_dir):
     newest = unbroken.load(run_dir).name
     with unbroken.Run(run_dir) as run:
         run.attach(canary=numpy.zeros(3))
+        run.restore()
         with pytest.raises(Misconfigured, match="undefined"):
             for _ in run.steps(9):
                 with pytest.raises(StateMismatch) as caught:
