@@ -90,7 +90,11 @@ def test_a_signal_at_any_line_leaves_a_state_of_a_boundary(tmp_path, part):
     assert status is None and lines > 200
     for at in range(1 + part, lines, max(4, lines // 100)):
         path = tmp_path / str(at)
-        assert stopped_at(path, at)[0] == 75, at
+        status, passed = stopped_at(path, at)
+        if passed < at:  # the lines of a wait differ from life to life
+            assert status is None and at > lines * 9 // 10, (at, passed)
+            continue
+        assert status == 75, at
         found = unbroken.load(path)
         assert found["a"] == {"n": found.step - 1, "m": found.step - 1}, at
         assert found["b"].tolist() == [found.step - 1] * 4, at
