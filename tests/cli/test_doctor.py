@@ -147,3 +147,10 @@ def has_checkpoint(directory):
 def doctor_alive(directory):
     """While it is being written: retention may take what is looked at."""
     return unbroken_json("doctor", directory)
+
+
+def test_metrics_that_are_no_folder_are_looked_at(copied):
+    shutil.rmtree(copied / "metrics")
+    (copied / "metrics").write_text("")
+    findings = doctor(copied)[1]["findings"]
+    assert [f["next_command"] for f in findings if f["object"] == "metrics"] == [f"namei -l {copied}/metrics"]

@@ -160,3 +160,18 @@ def test_what_else_commands_take(arguments, where):
     status, out, err = unbroken(*arguments[:at], "--json", *arguments[at:])
     error = error_in(status, out, err)
     assert status in (78, 74) and where in error["message"]
+
+
+@pytest.mark.parametrize("kind", ["closed", "below a file", "link to itself"])
+def test_what_stands_in_the_way_is_looked_at_part_by_part(kind, public, trained):
+    copy = public.copy(trained)
+    path = copy / "w.safetensors"
+    path.symlink_to(path) if kind == "link to itself" else path.write_text("")
+    path.chmod(0) if kind == "closed" else None
+    path = path / "below" if kind == "below a file" else path
+    for command in (["import", path, "--to", public.folder / "new"], ["plan", "--config", path], ["ls", path]):
+        status, out, err = public.unbroken(*command, "--json")
+        if (kind, command[0]) == ("closed", "ls"):  # it is no directory, whoever may read it
+            continue
+        error = error_in(status, out, err)
+        assert error["next_command"] == f"namei -l {path}", command

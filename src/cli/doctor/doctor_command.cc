@@ -66,6 +66,7 @@ class Doctor {
  public:
   Doctor(const Look& look, const std::string& directory)
       : look_(look),
+        directory_(directory),
         word_(shell_word(directory)),
         store_(look.seams().store),
         seams_{look.seams().clock, look.seams().random, look.seams().executor, store_, look.seams().process} {
@@ -92,9 +93,7 @@ class Doctor {
     out_.is_damaged = true;
     find(Severity::error, std::move(object), std::move(what), std::move(next_command));
   }
-  std::string look_at_path(std::string_view object) const {
-    return fmt::format("ls -ld {}/{}", word_, object);
-  }
+  std::string look_at_path(std::string_view object) const { return path_command(directory_, object); }
   std::string verify_command(const SaveId& save) const {
     return fmt::format("unbroken verify {} {}", word_, save.name());
   }
@@ -273,7 +272,7 @@ class Doctor {
   }
 
   const Look& look_;
-  const std::string word_;
+  const std::string directory_, word_;
   CountingStore store_;
   const Seams seams_;
   Diagnosis out_;

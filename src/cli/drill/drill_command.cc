@@ -17,6 +17,7 @@
 #include "os/user/work_folder.h"
 #include "session/environment.h"
 #include "unbroken/exit_code.h"
+#include "world/advice.h"
 
 namespace unbroken {
 
@@ -140,7 +141,7 @@ Result<int> drill(const Flags& flags, std::vector<std::string> command) {
                                              .at = flags.at,
                                              .refusal = ran.ok() ? "" : ran.error().what()},
                                             result)));
-  if (!ran.ok()) return std::move(ran).error().next("ls -R " + options.folder);
+  if (!ran.ok()) return std::move(ran).error().next("ls -R " + shell_word(options.folder));
   if (flags.is_json) {
     UNBROKEN_DO(print_json(to_json(result, flags, is_kept ? options.folder : "")));
   } else {

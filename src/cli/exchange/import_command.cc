@@ -62,7 +62,8 @@ Result<ImportedRun> write_run(const ForeignState& foreign, const Request& reques
 
 /// Whatever is wrong with the foreign file; nothing of ours helps against that.
 Error about(Error error, const std::string& path) {
-  return std::move(error).with(path).next(fmt::format("ls -la {}", shell_word(path)));
+  error = advised(std::move(error).with(path), path);
+  return error.next_command().empty() ? std::move(error).next("ls -la " + shell_word(path)) : error;
 }
 
 Result<int> import_checkpoint(const Request& request) {
