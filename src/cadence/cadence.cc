@@ -79,14 +79,15 @@ void Cadence::remember(std::span<const SaveCost> costs, std::span<const double> 
 
 void Cadence::start(std::uint64_t step, double began_s, double now_s) {
   alive_until_s_ = began_s;
-  last_s_ = seen_s_ = now_s;
+  last_s_ = seen_s_ = kept_s_ = now_s;
   seen_step_ = step;
   replan(now_s);
 }
 
 double Cadence::due_s() const {
   // A promise is kept at the boundary before it would break.
-  return last_s_ + std::min(plan_.interval_s, promised_s_ - std::max(step_s_, slow_s_));
+  const double work_s = std::min(plan_.interval_s, promised_s_ - std::max(step_s_, slow_s_));
+  return std::min(last_s_ + work_s, retry_s_);
 }
 
 void Cadence::on_step(std::uint64_t step, double now_s) {
@@ -113,6 +114,39 @@ bool Cadence::should_save(std::uint64_t step, double now_s, std::uint32_t persis
 
 void Cadence::on_save(double now_s) {
   last_s_ = seen_s_ = now_s;
+  retry_s_ = kNever_s;
+}
+
+void Cadence::on_kept(double snapped_s, double durable_s) {
+  note_exposed(durable_s - kept_s_);
+  if (!std::exchange(is_exposed_, false)) breach_.clear();
+  kept_s_ = std::max(kept_s_, snapped_s);
+  retry_s_ = kNever_s;
+  failed_ = 0;
+}
+
+void Cadence::on_failed(double now_s) {
+  const double takes_s = stall_s_.count() > 0 ? stall_s_.value() + persist_s_.value() : now_s - last_s_;
+  pause_s_ = std::min(failed_ > 0 ? 2 * pause_s_ : takes_s, plan_.interval_s);
+  retry_s_ = now_s + pause_s_;
+  last_s_ = now_s;
+  failed_ += 1;
+}
+
+void Cadence::watch(double now_s) {
+  note_exposed(now_s - kept_s_);
+  if (plan_.broken_promise.empty()) plan_.broken_promise = breach_;
+}
+
+void Cadence::note_exposed(double exposed_s) {
+  if (!(exposed_s > options_.rpo_s)) return;
+  plan_.exposed_s = std::max(plan_.exposed_s, exposed_s);
+  if (std::exchange(is_exposed_, true)) return;
+  plan_.breaks += 1;
+  breach_ = fmt::format("rpo: {} was not kept: more than that would have been lost, as {}",
+                        format_duration(options_.rpo_s),
+                        failed_ > 0 ? count_of(failed_, "save", "saves") + " in a row failed"
+                                    : "a save or a step took longer than those before");
 }
 
 void Cadence::on_cost(const SaveCost& cost, double now_s) {
@@ -144,11 +178,12 @@ CadencePlan Cadence::measured() const {
   out.mtti_s = mtti_s();
   out.failures = rate_.failures();
   out.node_days = rate_.node_days();
+  out.breaks = plan_.breaks;
+  out.exposed_s = plan_.exposed_s;
   out.prior_per_1000_node_days = rate_.prior().per_1000_node_days;
   out.prior_node_days = rate_.prior_node_days();
-  out.floor_s =
-      floor_interval_s({.stall_s = out.stall_s, .persist_s = out.persist_s, .in_flight = options_.in_flight});
-  out.exact_s = kInfinity;  // nothing to weigh until a save was measured
+  out.floor_s = out.persist_s / options_.in_flight;  // a save begins when there is room, not before
+  out.exact_s = kInfinity;                           // nothing to weigh until a save was measured
   if (out.saves > 0 && std::isfinite(out.mtti_s))
     out.exact_s = out.stall_s > 0 ? exact_interval_s(out.stall_s, out.mtti_s) : 0;
   return out;
@@ -185,6 +220,7 @@ void Cadence::choose(CadencePlan& plan) {
   }
   Choice choice{.exact_s = plan.exact_s,
                 .floor_s = plan.floor_s,
+                .slow_s = persist_s_.max() / options_.in_flight,
                 .stall_s = plan.stall_s,
                 .persist_s = std::max(plan.persist_s, persist_s_.max()),
                 .step_s = slow_s_,
@@ -229,9 +265,11 @@ void Cadence::replan(double now_s) {
   if (plan_.bound_by == BoundBy::given) return;
   const bool is_far =
       plan_.interval_s > kNews * said_.interval_s || plan_.interval_s * kNews < said_.interval_s;
-  const bool is_held = plan_.bound_by == BoundBy::floor && said_.bound_by != BoundBy::floor;
+  const bool has_moved = std::abs(plan_.interval_s - said_.interval_s) > kHysteresis * said_.interval_s;
+  const bool is_held = has_moved && plan_.bound_by == BoundBy::floor && said_.bound_by != BoundBy::floor;
   const bool is_broken = !plan_.broken_promise.empty() && said_.broken_promise.empty();
   has_news_ = has_news_ || is_far || is_held || is_broken;
+  if (plan_.broken_promise.empty()) plan_.broken_promise = breach_;
 }
 
 Cadence::Range Cadence::mtti_ci95_s() const {
@@ -255,7 +293,7 @@ std::uint64_t Cadence::next_save_step(std::uint64_t step, double now_s) const {
 }
 
 bool Cadence::take_news() {
-  said_ = plan_;
+  if (has_news_) said_ = plan_;
   return std::exchange(has_news_, false);
 }
 

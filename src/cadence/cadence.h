@@ -8,6 +8,9 @@
 // 3. on_save(), on_cost() with each save: the plan is made anew. An interval changes only when the new one is
 //    more than a tenth away (hysteresis): the optimum is so flat that a tenth costs less than a hundredth of
 //    the waste.
+// 4. on_failed() with one that came to nothing: the next falls due soon. on_kept() and watch() follow how
+// much
+//    would be lost now, for a promise.
 //
 // A run whose schedule is given (every N steps, every so long) is followed in the same way, so that the
 // optimum can be told beside it; then should_save() is not asked.
@@ -75,8 +78,10 @@ struct CadencePlan {
   std::uint32_t saves = 0;     ///< measured
   /// What was done to the optimum, for people: it was halved, capped, or is near enough; may be empty.
   std::string note;
-  /// Why `rpo` cannot be kept; empty while it can.
+  /// Why `rpo` cannot be kept; or that it was not, until a save keeps it again. Empty while all is well.
   std::string broken_promise;
+  std::uint32_t breaks = 0;  ///< how often in this life more than `rpo` would have been lost
+  double exposed_s = 0;      ///< the most that would have been lost then
 };
 
 class Cadence {
@@ -99,6 +104,13 @@ class Cadence {
   void on_save(double now_s);
   /// A save is committed and this was its cost.
   void on_cost(const SaveCost& cost, double now_s);
+  /// Before on_cost(): the state of `snapped_s` can be resumed from since `durable_s`.
+  void on_kept(double snapped_s, double durable_s);
+  /// A save failed. The next falls due after as long as one takes, after twice that if it fails too, and so
+  /// on up to the interval.
+  void on_failed(double now_s);
+  /// At a boundary, after all that is known of saves was told: would more be lost now than was promised?
+  void watch(double now_s);
   /// What the way back took, from the end of the last life to the first step.
   void on_recovery(double seconds);
 
@@ -112,7 +124,8 @@ class Cadence {
   /// The step at whose end the next save falls due at the present speed; for a group to agree on. At least
   /// step + 1.
   std::uint64_t next_save_step(std::uint64_t step, double now_s) const;
-  /// True once after the interval changed by half or more, met the floor or a promise broke: time to say so.
+  /// True once after the interval changed by half or more since the last time, changed by a tenth or more to
+  /// meet the floor, or a promise broke: time to say so.
   bool take_news();
 
  private:
@@ -127,6 +140,7 @@ class Cadence {
   double given_interval_s() const;
   double mtti_s() const;
   double due_s() const;
+  void note_exposed(double exposed_s);
 
   CadenceOptions options_;
   FailureRate rate_;
@@ -134,9 +148,15 @@ class Cadence {
   RecentMean persist_s_;
   RecentMean recovery_s_;
   CadencePlan plan_;
-  double alive_until_s_ = 0;  ///< time of this life that the rate was told of
-  double last_s_ = 0;         ///< when the stretch of work since the last save began
-  double seen_s_ = 0;         ///< the last boundary
+  double alive_until_s_ = 0;   ///< time of this life that the rate was told of
+  double last_s_ = 0;          ///< when the stretch of work since the last save began
+  double kept_s_ = 0;          ///< the moment whose state would be resumed from
+  double retry_s_ = kNever_s;  ///< after a failed save
+  double pause_s_ = 0;         ///< before that retry; 0: the last save did not fail
+  std::uint32_t failed_ = 0;   ///< saves in a row
+  bool is_exposed_ = false;    ///< more than was promised would be lost now
+  std::string breach_;         ///< the same for people, until a save keeps the promise again
+  double seen_s_ = 0;          ///< the last boundary
   std::uint64_t seen_step_ = 0;
   double step_s_ = 0;  ///< smoothed; 0 before the second boundary
   double one_s_ = 0;   ///< the last step

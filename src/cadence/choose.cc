@@ -39,8 +39,9 @@ namespace {
 
 /// Work between two saves when they follow each other as closely as they can.
 double shortest_work_s(const Choice& in) {
-  if (!(in.step_s > 0)) return in.floor_s;
-  return in.step_s * std::max(std::ceil(in.floor_s / in.step_s * (1 - 1e-9)), 1.0);
+  const double floor_s = std::max(in.floor_s, in.slow_s);
+  if (!(in.step_s > 0)) return floor_s;
+  return in.step_s * std::max(std::ceil(floor_s / in.step_s * (1 - 1e-9)), 1.0);
 }
 
 }  // namespace
@@ -61,7 +62,8 @@ Result<Chosen> choose_interval(const Choice& in) {
         fmt::format("rpo: {} cannot be kept: with a stall of {}, {} until a save is durable and {} between "
                     "saves at least ({}) up to {} can be lost",
                     format_duration(in.rpo_s), format_duration(in.stall_s), format_duration(in.persist_s),
-                    format_duration(shortest), shortest > in.floor_s ? "whole steps" : "the floor",
+                    format_duration(shortest),
+                    shortest > std::max(in.floor_s, in.slow_s) ? "whole steps" : "the floor",
                     format_duration(shortest + in.stall_s + in.persist_s)));
   const double cap = std::max({left - in.step_s, in.floor_s, std::min(in.step_s, left)});
   if (out.interval_s > cap) out = {cap, BoundBy::rpo};

@@ -20,6 +20,7 @@ std::optional<BoundBy> bound_from(std::string_view name) noexcept;
 struct Choice {
   double exact_s = 0;  ///< the optimum; infinite where no failures are expected
   double floor_s = 0;  ///< the storage cannot follow a shorter one
+  double slow_s = 0;   ///< the same for a save as slow as any of the last; only a promise counts it
   double stall_s = 0;
   double persist_s = 0;
   double step_s = 0;  ///< a save falls on the end of a step: up to one step after the interval

@@ -63,6 +63,9 @@ std::string explain_text(const CadencePlan& plan, const Cadence::Range& mtti_ci9
       fmt::format("every {}: {}{}{}; {}; efficiency {:.2f} %", format_duration(plan.interval_s), why(plan),
                   plan.note.empty() ? "" : ", ", plan.note, belief, 100 * plan.efficiency);
   if (!plan.broken_promise.empty()) text += "; " + plan.broken_promise;
+  if (plan.breaks > 0)
+    text += fmt::format("; rpo was not kept {} time{} in this life: up to {} would have been lost",
+                        plan.breaks, plan.breaks == 1 ? "" : "s", format_duration(plan.exposed_s));
   return text;
 }
 

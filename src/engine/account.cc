@@ -56,7 +56,9 @@ Json plan_json(const CadencePlan& plan, const Cadence::Range& ci95) {
           {"prior_node_days", json_number(plan.prior_node_days)},
           {"note", plan.note},
           {"saves", plan.saves},
-          {"broken_promise", plan.broken_promise}};
+          {"broken_promise", plan.broken_promise},
+          {"promise_breaks", plan.breaks},
+          {"exposed_s", json_number(plan.exposed_s)}};
 }
 
 Result<> read_plan(const Json& value, Account& out) {
@@ -79,10 +81,11 @@ Result<> read_plan(const Json& value, Account& out) {
   plan.node_days = number("node_days");
   plan.prior_per_1000_node_days = number("prior");
   plan.saves = f.u32("saves");
-  // An account of an older version has neither.
+  // An account of an older version has none of what is asked for.
   if (f.has("prior_node_days")) plan.prior_node_days = number("prior_node_days");
   if (f.has("note")) plan.note = f.text("note");
   plan.broken_promise = f.text("broken_promise");
+  if (f.has("promise_breaks")) plan.breaks = f.u32("promise_breaks"), plan.exposed_s = number("exposed_s");
   return f.end();
 }
 

@@ -153,7 +153,8 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
                                             : std::move(committed).error());
   status_->saved(saving->id(), {.exposed_s = facts.exposed_s,
                                 .durable_s = seconds_of(seams_.clock.now() - began),
-                                .bytes = checkpoint->commit.state_bytes});
+                                .bytes = checkpoint->commit.state_bytes,
+                                .snapped = began});
   const Commit commit = checkpoint->commit;
   saving->reach(Saving::Stage::durable);
   post_for(saving, Lane::io,

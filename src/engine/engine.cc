@@ -56,8 +56,7 @@ Result<> Engine::restore(Loader& loader, const Deadline& by) {
 }
 
 void Engine::follow_costs(Instant now) {
-  for (const Status::Cost& cost : status_->take_costs())
-    pace_->on_cost({cost.exposed_s, cost.durable_s}, now);
+  pace_->follow(status_->take_ends(), now);
   if (auto line = pace_->take_line()) status_->tell(std::move(*line));
   status_->promise_breaks(pace_->plan().broken_promise);
 }

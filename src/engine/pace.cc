@@ -94,10 +94,21 @@ void Pace::on_save(Instant now) {
   cadence_.on_save(seconds(now));
 }
 
-void Pace::on_cost(const SaveCost& cost, Instant now) {
-  cadence_.on_cost(cost, seconds(now));
-  keep_last_few(account_.costs, cost);
-  is_account_due_ = true;
+void Pace::follow(const std::vector<std::optional<Status::Cost>>& ends, Instant now) {
+  const bool was_broken = !plan().broken_promise.empty();
+  for (const std::optional<Status::Cost>& end : ends) {
+    if (!end) {
+      cadence_.on_failed(seconds(now));
+      continue;
+    }
+    const SaveCost cost{end->exposed_s, end->durable_s};
+    cadence_.on_kept(seconds(end->snapped), seconds(end->snapped) + end->durable_s);
+    cadence_.on_cost(cost, seconds(now));
+    keep_last_few(account_.costs, cost);
+    is_account_due_ = true;
+  }
+  cadence_.watch(seconds(now));
+  if (plan().broken_promise.empty() == was_broken) is_account_due_ = true;
   is_line_due_ = cadence_.take_news() || is_line_due_;
 }
 

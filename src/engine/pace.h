@@ -33,7 +33,8 @@ class Pace {
   Verdict decide(std::uint64_t step, Instant now, bool is_saving);
   /// A save held up the loop until `now`.
   void on_save(Instant now);
-  void on_cost(const SaveCost& cost, Instant now);
+  /// At a boundary: how the saves since the last one ended, in order.
+  void follow(const std::vector<std::optional<Status::Cost>>& ends, Instant now);
   /// The arithmetic in one line, where a person should hear of it.
   std::optional<std::string> take_line();
 

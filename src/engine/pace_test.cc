@@ -231,6 +231,26 @@ TEST(Pace, SaysThatAPromiseBrokeAndRefusesOneThatIsMadeAnew) {
   EXPECT_TRUE(run.start(automatic({.rpo_s = 3500})).ok());
 }
 
+TEST(Pace, TriesAgainSoonAfterAFailedSaveAndNamesThePromise) {
+  TestRun run;
+  live(run, automatic({.mtti_s = HUGE_VAL, .rpo_s = 300}), 60, 2, Ends::closed,
+       [&](Trainer& trainer, TestLife& me) {
+         EXPECT_TRUE(me.engine->status().health().why.empty());
+         run.world.faults().plan(
+             {.kind = FaultKind::no_space, .op = SimOp::write, .path = "data/*.safetensors", .count = 6});
+         const std::size_t before = trainer.saved.size();
+         while (trainer.saved.size() == before) trainer.train(1, 2);
+         trainer.lines.clear();
+         trainer.train(20, 2);  // 200 s, less than an interval
+         EXPECT_THAT(trainer.saved, SizeIs(Gt(before + 4))) << "soon, then more rarely";
+         EXPECT_THAT(trainer.lines, testing::Contains(HasSubstr("rpo: 5m 0s was not kept")));
+         trainer.train(40, 2);
+         EXPECT_EQ(me.engine->status().health().state, Health::State::green) << "it is kept again";
+       });
+  EXPECT_EQ(account_in(run, 1).plan.breaks, 1u);
+  EXPECT_GT(account_in(run, 1).plan.exposed_s, 300);
+}
+
 TEST(Pace, RefusesBoundsThatContradictEachOther) {
   TestRun run;
   EXPECT_TRUE(run.start(automatic({.every_min_s = 60, .every_max_s = 30})).is(Code::bad_argument));
@@ -314,8 +334,11 @@ TEST(Account, ReadsBackWhatWasWritten) {
   account.plan.exact_s = account.plan.mtti_s = HUGE_VAL;
   account.plan.bound_by = BoundBy::every_min;
   account.mtti_ci95 = {5, HUGE_VAL};
+  account.plan.breaks = 2;
+  account.plan.exposed_s = 400;
   const Account back = decode_account(encode_account(account)).value();
   EXPECT_EQ(encode_account(back), encode_account(account));
+  EXPECT_EQ(back.plan.breaks, 2u);
   account.alive_s = -1;
   EXPECT_TRUE(decode_account(encode_account(account)).is(Code::corrupt));
 }

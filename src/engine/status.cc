@@ -8,15 +8,14 @@ namespace unbroken {
 
 namespace {
 constexpr std::size_t kMessagesMax = 100;
-constexpr std::size_t kCostsMax = 16;
+constexpr std::size_t kEndsMax = 16;
 }  // namespace
 
 void Status::saved(const SaveId& save, const Cost& cost) {
   const std::lock_guard lock(mutex_);
   newest_ = save;
   last_failure_.reset();
-  if (costs_.size() == kCostsMax) costs_.erase(costs_.begin());
-  costs_.push_back(cost);
+  add_end(cost);
   saves_.committed += 1;
   saves_.exposed_s += cost.exposed_s;
   saves_.last = save;
@@ -33,6 +32,7 @@ void Status::verified(const SaveId& save, double since_s) {
 void Status::save_failed(const SaveId& save, const Error& error, bool is_raised) {
   const std::lock_guard lock(mutex_);
   ++saves_failed_;
+  if (saves_.last != save) add_end(std::nullopt);  // else only a tag of it failed
   last_failure_ = fmt::format("save {} failed: {}", save.name(), error.what());
   if (!is_raised) unreported_ = Error(error).with("save " + save.name());
   const std::string stands = newest_ ? newest_->name() + " stands" : "no checkpoint stands yet";
@@ -41,6 +41,11 @@ void Status::save_failed(const SaveId& save, const Error& error, bool is_raised)
 
 void Status::add_message(Message message) {
   if (messages_.size() < kMessagesMax) messages_.push_back(std::move(message));
+}
+
+void Status::add_end(std::optional<Cost> end) {
+  if (ends_.size() == kEndsMax) ends_.erase(ends_.begin());
+  ends_.push_back(std::move(end));
 }
 
 void Status::save_skipped() {
@@ -133,9 +138,9 @@ std::vector<std::string> Status::take_messages(bool goes_on) {
   return lines;
 }
 
-std::vector<Status::Cost> Status::take_costs() {
+std::vector<std::optional<Status::Cost>> Status::take_ends() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(costs_, {});
+  return std::exchange(ends_, {});
 }
 
 Status::Saves Status::saves() const {

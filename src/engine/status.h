@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "world/clock.h"
 
 namespace unbroken {
 
@@ -26,6 +27,7 @@ class Status {
   struct Cost {
     double exposed_s = 0, durable_s = 0;
     std::uint64_t bytes = 0;
+    Instant snapped = {};  ///< whose state it holds
   };
   void saved(const SaveId& save, const Cost& cost);
   /// `since_s`: since the loop went on.
@@ -50,8 +52,8 @@ class Status {
   std::optional<Error> take_failure();
   /// Lines to show a person, each once. With `goes_on` those of failed saves say that training does.
   std::vector<std::string> take_messages(bool goes_on);
-  /// What the saves that were committed since the last call cost, oldest first.
-  std::vector<Cost> take_costs();
+  /// How the saves since the last call ended, oldest first: what they cost, or nothing where one failed.
+  std::vector<std::optional<Cost>> take_ends();
   /// The saves of this life so far.
   struct Saves {
     std::uint64_t committed = 0, failed = 0, skipped = 0;
@@ -73,9 +75,10 @@ class Status {
     std::string text;
     bool is_failed_save = false;
   };
-  void add_message(Message message);  ///< with the mutex held
+  void add_message(Message message);      ///< with the mutex held
+  void add_end(std::optional<Cost> end);  ///< the same
   std::vector<Message> messages_;
-  std::vector<Cost> costs_;
+  std::vector<std::optional<Cost>> ends_;
   Saves saves_;
 };
 

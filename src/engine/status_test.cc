@@ -93,18 +93,21 @@ TEST(Status, KeepsABoundedNumberOfMessages) {
   EXPECT_LE(status.take_messages(true).size(), 100u);
 }
 
-TEST(Status, TellsTheCostOfEachSaveOnce) {
+TEST(Status, TellsTheEndOfEachSaveOnce) {
   Status status;
-  EXPECT_THAT(status.take_costs(), IsEmpty());
-  status.saved({1, 1, 0}, {0.25, 2.0, 10});
-  status.saved({2, 1, 0}, {0.5, 3.0, 10});
-  const auto costs = status.take_costs();
-  ASSERT_THAT(costs, SizeIs(2));
-  EXPECT_EQ(costs[0].exposed_s, 0.25);
-  EXPECT_EQ(costs[1].durable_s, 3.0);
-  EXPECT_THAT(status.take_costs(), IsEmpty());
-  for (std::uint64_t step = 3; step < 1000; ++step) status.saved({step, 1, 0}, {0.5, 3.0, 10});
-  EXPECT_LE(status.take_costs().size(), 16u) << "of a run that never asks";
+  EXPECT_THAT(status.take_ends(), IsEmpty());
+  status.saved({1, 1, 0}, {.exposed_s = 0.25, .durable_s = 2.0});
+  status.save_failed({2, 1, 0}, Error(Code::no_space, "ENOSPC"));
+  status.saved({3, 1, 0}, {.exposed_s = 0.5, .durable_s = 3.0});
+  status.save_failed({3, 1, 0}, Error(Code::no_space, "a tag of it: ENOSPC"));
+  const auto ends = status.take_ends();
+  ASSERT_THAT(ends, SizeIs(3)) << "a tag is no save";
+  EXPECT_EQ(ends[0]->exposed_s, 0.25);
+  EXPECT_FALSE(ends[1]);
+  EXPECT_EQ(ends[2]->durable_s, 3.0);
+  EXPECT_THAT(status.take_ends(), IsEmpty());
+  for (std::uint64_t step = 4; step < 1000; ++step) status.saved({step, 1, 0}, {.exposed_s = 0.5});
+  EXPECT_LE(status.take_ends().size(), 16u) << "of a run that never asks";
 }
 
 TEST(Status, IsYellowWhileAPromiseCannotBeKept) {
