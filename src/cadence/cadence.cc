@@ -56,10 +56,10 @@ Result<Cadence> Cadence::create(const CadenceOptions& options, std::span<const P
     // Lives that end before their second save get nowhere: each halves the interval, and the next save comes
     // before half of the shortest of them is over.
     if (life.has_lost_work && life.saves < 2) {
-      out.shortened_ /= 2;
+      out.short_lives_ += 1;
       out.shortest_life_s_ = std::min(out.shortest_life_s_, std::max(life.seconds, 1.0));
     } else {
-      out.shortened_ = 1;
+      out.short_lives_ = 0;
       out.shortest_life_s_ = kInfinity;
     }
   }
@@ -153,7 +153,7 @@ void Cadence::on_cost(const SaveCost& cost, double now_s) {
   stall_s_.add(std::max(cost.stall_s, 0.0));
   persist_s_.add(std::max(cost.persist_s, 0.0));
   if (++saves_ == 2) {
-    shortened_ = 1;
+    short_lives_ = 0;
     shortest_life_s_ = kInfinity;
   }
   replan(now_s);
@@ -174,7 +174,8 @@ CadencePlan Cadence::measured() const {
   out.saves = static_cast<std::uint32_t>(stall_s_.count());
   out.stall_s = stall_s_.value();
   out.persist_s = persist_s_.value();
-  out.recovery_s = recovery_s_.count() > 0 ? recovery_s_.value() : options_.recovery_s;
+  out.recoveries = static_cast<std::uint32_t>(recovery_s_.count());
+  out.recovery_s = out.recoveries > 0 ? recovery_s_.value() : options_.recovery_s;
   out.mtti_s = mtti_s();
   out.failures = rate_.failures();
   out.node_days = rate_.node_days();
@@ -201,14 +202,17 @@ void Cadence::limit(CadencePlan& plan, Choice& choice) const {
     choice.exact_s = kInfinity;
     plan.note = fmt::format("at most {} as long as mtti= is not given", format_duration(choice.quiet_s));
   }
-  if (shortened_ == 1) return;
+  if (short_lives_ == 0) return;
   // Lives that got nowhere.
   const double usual_s = std::isfinite(choice.exact_s) ? choice.exact_s : choice.quiet_s;
-  const double short_s = std::min(usual_s * shortened_, shortest_life_s_ / 2);
+  // Nothing gets further by saves that follow each other at once.
+  const double halved_s =
+      std::min(std::ldexp(usual_s, -static_cast<int>(std::min(short_lives_, 60U))), shortest_life_s_ / 2);
+  const double short_s = std::min(usual_s, std::max(halved_s, plan.stall_s + plan.persist_s));
   (std::isfinite(choice.exact_s) ? choice.exact_s : choice.quiet_s) = short_s;
   plan.note = fmt::format("cut from {} to {} because {} in a row ended before the second save",
                           format_duration(usual_s), format_duration(short_s),
-                          count_of(-std::log2(shortened_), "life", "lives"));
+                          count_of(short_lives_, "life", "lives"));
 }
 
 void Cadence::choose(CadencePlan& plan) {

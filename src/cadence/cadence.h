@@ -69,7 +69,8 @@ struct CadencePlan {
   double stall_s = 0;
   double persist_s = 0;
   double recovery_s = 0;
-  double mtti_s = 0;  ///< infinite where no failures are expected
+  std::uint32_t recoveries = 0;  ///< measured; 0: recovery_s is assumed
+  double mtti_s = 0;             ///< infinite where no failures are expected
   double efficiency = 1;
   double failures = 0;   ///< that lost work, in all lives
   double node_days = 0;  ///< in all lives
@@ -163,7 +164,7 @@ class Cadence {
   double slow_s_ = 0;  ///< the shorter one of the last two: one that is slow alone breaks no promise
   /// Work that a promise allows between two saves; infinite without one.
   double promised_s_ = kNever_s;
-  double shortened_ = 1;  ///< factor for lives that ended before their second save
+  unsigned short_lives_ = 0;  ///< in a row, that ended before their second save
   double shortest_life_s_ = std::numeric_limits<double>::infinity();
   std::uint32_t saves_ = 0;  ///< of this life
   CadencePlan said_;         ///< the one that take_news() told of last

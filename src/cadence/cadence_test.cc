@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "cadence/explain.h"
 #include "cadence/formulas.h"
@@ -220,6 +222,28 @@ TEST(Cadence, ShortensAtOnceAfterALifeWithoutASecondSave) {
   cadence.on_cost({.stall_s = 2, .persist_s = 5}, 50);
   EXPECT_GT(cadence.plan().interval_s, 40);
   EXPECT_LT(make({}, early).plan().interval_s, 50);  // before anything was measured, too
+}
+
+TEST(Cadence, ShortensNoFurtherThanASaveTakes) {
+  for (const std::size_t lives : {50, 5000}) {
+    const std::vector<PastLife> early(lives, {.seconds = 0});
+    Cadence cadence = make({}, early);
+    cadence.start(0, 0, 0);
+    cadence.on_cost({.stall_s = 0.02, .persist_s = 0.1}, 5);
+    EXPECT_NEAR(cadence.plan().interval_s, 0.12, 1e-9);
+    const std::string text = explain_text(cadence.plan(), cadence.mtti_ci95_s());
+    EXPECT_NE(text.find(std::to_string(lives) + " lives in a row"), std::string::npos) << text;
+  }
+}
+
+TEST(Cadence, SaysThatItsRecoveryIsAssumed) {
+  Cadence cadence = measured({.mtti_s = 3}, {.stall_s = 0.01, .persist_s = 0.1});
+  const auto text = [&] { return explain_text(cadence.plan(), cadence.mtti_ci95_s()); };
+  EXPECT_NE(text().find("with a recovery of 1m 0s, assumed"), std::string::npos) << text();
+  cadence.on_recovery(2);
+  cadence.on_cost({.stall_s = 0.01, .persist_s = 0.1}, 0);
+  EXPECT_NE(text().find("with a recovery of 2.0s"), std::string::npos) << text();
+  EXPECT_EQ(text().find("assumed"), std::string::npos) << text();
 }
 
 TEST(Cadence, CountsOnlyLivesThatLostWork) {

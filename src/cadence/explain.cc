@@ -59,9 +59,10 @@ std::string explain_text(const CadencePlan& plan, const Cadence::Range& mtti_ci9
         plan.prior_per_1000_node_days,
         plan.prior_node_days > 0 ? fmt::format(" that counts as {:.3g} node-days", plan.prior_node_days) : "",
         range_text(mtti_ci95));
-  std::string text =
-      fmt::format("every {}: {}{}{}; {}; efficiency {:.2f} %", format_duration(plan.interval_s), why(plan),
-                  plan.note.empty() ? "" : ", ", plan.note, belief, 100 * plan.efficiency);
+  std::string text = fmt::format("every {}: {}{}{}; {}; efficiency {:.2f} % with a recovery of {}{}",
+                                 format_duration(plan.interval_s), why(plan), plan.note.empty() ? "" : ", ",
+                                 plan.note, belief, 100 * plan.efficiency, format_duration(plan.recovery_s),
+                                 plan.recoveries > 0 ? "" : ", assumed as none was measured");
   if (!plan.broken_promise.empty()) text += "; " + plan.broken_promise;
   if (plan.breaks > 0)
     text += fmt::format("; rpo was not kept {} time{} in this life: up to {} would have been lost",

@@ -39,6 +39,7 @@ double first_order_interval_s(const TierTimes& tier, double share, double mtti_s
 std::vector<TierInterval> tier_intervals(std::span<const TierTimes> tiers, double mtti_s) {
   UNBROKEN_CHECK(!tiers.empty());
   std::vector<TierInterval> plan(tiers.size());
+  for (std::size_t i = tiers.size(); --i > 0 && !(tiers[i].share > 0);) plan[i].is_used = false;
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
     const std::vector<double> shares = shares_in_use(tiers, plan);

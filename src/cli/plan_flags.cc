@@ -53,11 +53,8 @@ Result<JobInputs> PlanFlags::job() const {
       return std::move(checked).error().with(fmt::format("--config {}", config_));
     if (preset.empty()) preset = named;
   }
-  Settings base;
-  if (!preset.empty()) {
-    UNBROKEN_TRY(base, preset_settings(preset));
-  }
-  return job_inputs(overlay(overlay(std::move(base), file), flags), preset);
+  UNBROKEN_TRY(const Settings all, over_preset(preset, overlay(std::move(file), flags)));
+  return job_inputs(all, preset);
 }
 
 std::string presets_text() {

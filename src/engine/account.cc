@@ -56,6 +56,7 @@ Json plan_json(const CadencePlan& plan, const Cadence::Range& ci95) {
           {"prior_node_days", json_number(plan.prior_node_days)},
           {"note", plan.note},
           {"saves", plan.saves},
+          {"recoveries", plan.recoveries},
           {"broken_promise", plan.broken_promise},
           {"promise_breaks", plan.breaks},
           {"exposed_s", json_number(plan.exposed_s)}};
@@ -84,6 +85,7 @@ Result<> read_plan(const Json& value, Account& out) {
   // An account of an older version has none of what is asked for.
   if (f.has("prior_node_days")) plan.prior_node_days = number("prior_node_days");
   if (f.has("note")) plan.note = f.text("note");
+  if (f.has("recoveries")) plan.recoveries = f.u32("recoveries");
   plan.broken_promise = f.text("broken_promise");
   if (f.has("promise_breaks")) plan.breaks = f.u32("promise_breaks"), plan.exposed_s = number("exposed_s");
   return f.end();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "base/text.h"
 #include "cadence/explain.h"
@@ -236,7 +237,10 @@ void read_size_and_rate(Reader& in, JobInputs& job) {
   if (const auto writers = in.whole("writers", 1'000'000'000)) job.writers = static_cast<double>(*writers);
   const auto bandwidth = in.read("bandwidth", parse_rate, Bound::above_zero);
   const auto one = in.read("writer-bandwidth", parse_rate, Bound::above_zero);
-  if (!bandwidth && !one) return;
+  if (!bandwidth && !one) {
+    if (job.writers) in.fail(refuse("writers", "needs --writer-bandwidth or --bandwidth"));
+    return;
+  }
   if (!job.state_bytes) in.fail(refuse(bandwidth ? "bandwidth" : "writer-bandwidth", "needs --state"));
   double rate = bandwidth.value_or(HUGE_VAL);
   if (one) rate = std::min(rate, *one * job.writers.value_or(job.nodes));
@@ -325,7 +329,7 @@ Result<JobInputs> job_inputs(const Settings& settings, std::string preset) {
     job.tiers.push_back(std::move(tier));
   }
   if (!job.tiers.empty()) {
-    job.tiers.back().recovers = 1;
+    job.last_recovers = std::exchange(job.tiers.back().recovers, 1);
     job.stall_s = job.tiers.front().stall_s;
     job.persist_s = job.tiers.front().persist_s;
     job.recovery_s = job.tiers.front().recovery_s;

@@ -43,6 +43,7 @@ struct JobInputs {
   bool is_write_shared = false;  ///< the persist lag is that write: concurrent saves share the rate
   std::optional<double> writers = {};
   std::vector<TierInput> tiers;  ///< empty, or at least one; cheapest first
+  double last_recovers = 1;      ///< what was said of the last one, which takes the rest
   double notice_share = 0;
   std::optional<double> notice_s = {};
   double step_s = 0;

@@ -75,6 +75,10 @@ std::vector<PlanWarning> warnings_of(const Plan& plan) {
     out.push_back({"prior-assumed",
                    "no failure rate was given: 3.8 per 1,000 node-days is assumed (--mtti, --node-mtbf "
                    "or --failures-per-1000-node-days)"});
+  if (job.last_recovers < 1)
+    out.push_back(
+        {"last-tier", fmt::format("tier {} takes all the rest of the failures, not those of recovers={:g}",
+                                  job.tiers.back().name, job.last_recovers)});
   if (job.is_preset_outgrown)
     out.push_back({"preset-mtti",
                    fmt::format("the preset's {} between interruptions hold for its own size, not for {:.0f} "

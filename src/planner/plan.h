@@ -65,7 +65,7 @@ struct NoticeFit {
 
 struct PlanWarning {
   std::string code;  ///< not-viable one-writer floor ettr-domain rpo young-beyond-mtti prior-assumed notice
-                     ///< preset-mtti
+                     ///< preset-mtti last-tier
   std::string text;
 };
 

@@ -331,5 +331,32 @@ TEST(Plan, StandsExtremes) {
   }
 }
 
+TEST(Plan, WritesAPresetsStateAtItsRate) {
+  // 500 GB in 10 minutes, while the accelerators wait.
+  const auto stall_s = [](const Values& values) {
+    return plan(values, {}, "h100-100k-sync").value().job.stall_s;
+  };
+  EXPECT_EQ(stall_s({}), 600);
+  EXPECT_NEAR(stall_s({{"state", "6TB"}}), 7200, 1e-6);
+  EXPECT_NEAR(stall_s({{"params", "1e12"}, {"bytes-per-param", "1"}}), 1200, 1e-6);
+  EXPECT_NEAR(stall_s({{"bandwidth", "2TB/s"}}), 0.25, 1e-9);
+  EXPECT_NEAR(stall_s({{"state", "6TB"}, {"writers", "6"}, {"writer-bandwidth", "1GB/s"}}), 1000, 1e-6);
+  EXPECT_EQ(stall_s({{"state", "6TB"}, {"stall", "5s"}}), 5);
+  EXPECT_EQ(plan({{"bandwidth", "2TB/s"}}, {}, "h100-100k-sync").value().job.persist_s, 0);
+  EXPECT_NEAR(plan({{"state", "4.6TB"}}, {}, "bloom").value().job.stall_s, 80, 1e-6);
+  // In a minute behind the training.
+  const JobInputs behind = plan({{"state", "1TB"}}, {}, "h100-100k-async").value().job;
+  EXPECT_EQ(behind.stall_s, 5);
+  EXPECT_NEAR(behind.persist_s, 120, 1e-6);
+  EXPECT_NEAR(plan({{"bandwidth", "50GB/s"}}, {}, "h100-100k-async").value().job.persist_s, 10, 1e-6);
+  EXPECT_EQ(plan({{"persist", "7s"}, {"state", "1TB"}}, {}, "h100-100k-async").value().job.persist_s, 7);
+}
+
+TEST(Plan, RefusesWritersWithoutARate) {
+  const auto refused = plan({{"stall", "5s"}, {"state", "1TB"}, {"writers", "4"}});
+  ASSERT_TRUE(refused.is(Code::bad_argument));
+  EXPECT_TRUE(refused.error().what().starts_with("--writers")) << refused.error().what();
+}
+
 }  // namespace
 }  // namespace unbroken

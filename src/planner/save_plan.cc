@@ -213,7 +213,9 @@ class TierSearch {
 
   /// The best; nothing where the promise cannot be kept.
   std::optional<SavePlan> run() {
-    const std::size_t lower = plan_.tiers.size() - 1;
+    std::size_t lower = plan_.tiers.size() - 1;  // below the safest that any failure needs
+    for (; lower > 0 && !(plan_.tiers[lower].times.share > 0); --lower)
+      plan_.tiers[lower].interval.is_used = false;
     // Every choice of three below the safest; with more of them, and no more than six, all those.
     const std::size_t subsets = std::size_t{1} << std::min<std::size_t>(lower, 3);
     for (std::size_t choice = 0; choice < subsets; ++choice) {

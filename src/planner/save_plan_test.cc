@@ -66,6 +66,26 @@ TEST(SavePlan, CountsTheFailuresOfADroppedTierToTheNext) {
   EXPECT_NE(plan_text(p).find("for 100.00 % of the failures"), std::string::npos) << plan_text(p);
 }
 
+TEST(SavePlan, SaysThatTheLastTierTakesTheRest) {
+  const Tiers tiers{"a:stall=5s,recovers=0.75", "b:stall=2min,recovers=0.9"};
+  const Plan p = plan({{"mtti", "3h"}}, tiers).value();
+  EXPECT_EQ(p.saves.tiers[1].times.share, 0.25);
+  EXPECT_TRUE(warns(p, "last-tier"));
+  EXPECT_FALSE(warns(plan({{"mtti", "3h"}}, kRamAndDisk).value(), "last-tier"));
+}
+
+TEST(SavePlan, HasNoUseForATierThatNoFailureNeeds) {
+  for (const Values& more : {Values{}, Values{{"rpo", "2min"}}, Values{{"interval", "1min"}}}) {
+    Values values = more;
+    values["mtti"] = "3h";
+    const Plan alone = plan(values, {"a:stall=1s,recovery=10s"}).value();
+    const Plan p = plan(values, {"a:stall=1s,recovers=1,recovery=10s", "b:stall=10s"}).value();
+    EXPECT_FALSE(p.saves.tiers[1].interval.is_used) << testing::PrintToString(more);
+    EXPECT_NEAR(p.efficiency, alone.efficiency, 1e-6) << testing::PrintToString(more);
+    EXPECT_LE(p.saves.max_lost_s(), p.job.rpo_s);
+  }
+}
+
 TEST(SavePlan, StaysFiniteWhereAWriteNeverEnds) {
   const Plan p = plan({{"mtti", "0.0000287s"}, {"interval", "1s"}},
                       {"a:stall=12s,recovers=0.8,recovery=53s", "b:stall=95s,persist=4.69s,recovery=16s"})

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace unbroken {
 
 const std::vector<Flag>& plan_flags() {
@@ -164,6 +166,35 @@ Result<Settings> preset_settings(std::string_view name) {
   return Error(Code::bad_argument,
                fmt::format("--preset: there is no \"{}\"; there are {}", name, fmt::join(names, ", ")))
       .next("unbroken plan --list-presets");
+}
+
+namespace {
+
+/// The preset with its write by size and rate, not by time.
+Result<Settings> by_rate(Settings preset) {
+  const char* write = preset.has("persist") ? "persist" : "stall";
+  UNBROKEN_TRY(const double bytes, parse_bytes(preset.values["state"], "state"));
+  UNBROKEN_TRY(const double seconds, parse_duration_s(preset.values[write], write));
+  preset.values["bandwidth"] = fmt::format("{}B/s", bytes / seconds);
+  if (write == std::string_view("stall")) preset.values["sync"] = "true";
+  erase(preset, write);
+  return preset;
+}
+
+}  // namespace
+
+Result<Settings> over_preset(std::string_view name, const Settings& said) {
+  if (name.empty()) return said;
+  UNBROKEN_TRY(Settings preset, preset_settings(name));
+  const bool has_rate = said.has("bandwidth") || said.has("writer-bandwidth");
+  const bool is_other_write = has_rate || said.has("state") || said.has("params");
+  const bool is_time_said =
+      said.has(preset.has("persist") ? "persist" : "stall") || said.has("sync") || !said.tiers.empty();
+  if (preset.has("state") && is_other_write && !is_time_said) {
+    UNBROKEN_TRY(preset, by_rate(std::move(preset)));
+    if (has_rate) erase(preset, "bandwidth");
+  }
+  return overlay(std::move(preset), said);
 }
 
 }  // namespace unbroken

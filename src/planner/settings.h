@@ -38,5 +38,9 @@ struct Preset {
 const std::vector<Preset>& presets();
 /// Errors: bad_argument, naming those there are.
 Result<Settings> preset_settings(std::string_view name);
+/// What is said over a preset; over none where `name` is empty. A preset with a state says the rate of its
+/// write too, by how long that takes: another size or another rate makes it take another time.
+/// Errors: as preset_settings().
+Result<Settings> over_preset(std::string_view name, const Settings& said);
 
 }  // namespace unbroken

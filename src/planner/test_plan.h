@@ -18,11 +18,8 @@ using Tiers = std::vector<std::string>;
 inline Result<JobInputs> job_of(Values values, Tiers tiers = {}, std::string_view preset = {}) {
   const Settings top{std::move(values), std::move(tiers)};
   UNBROKEN_DO(check_layer(top));
-  Settings base;
-  if (!preset.empty()) {
-    UNBROKEN_TRY(base, preset_settings(preset));
-  }
-  return job_inputs(overlay(std::move(base), top), std::string(preset));
+  UNBROKEN_TRY(const Settings all, over_preset(preset, top));
+  return job_inputs(all, std::string(preset));
 }
 
 inline Result<Plan> plan(Values values, Tiers tiers = {}, std::string_view preset = {}) {

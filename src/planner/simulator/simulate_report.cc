@@ -65,7 +65,9 @@ SimulationResult simulate(const Simulation& simulation, std::uint64_t first_seed
 
 namespace {
 
-Json to_json(const Estimate& e) {
+/// One seed alone says nothing of the spread.
+Json to_json(const Estimate& e, std::size_t seeds) {
+  if (seeds < 2) return {{"mean", e.mean}, {"stderr", nullptr}, {"ci95", nullptr}};
   return {{"mean", e.mean}, {"stderr", e.standard_error}, {"ci95", Json::array({e.low, e.high})}};
 }
 
@@ -89,11 +91,11 @@ Json to_json(const Simulation& simulation, const SimulationResult& r) {
           {"interval_s", simulation.saves.interval_s},
           {"seeds", r.seeds},
           {"simulated_s", r.simulated_s},
-          {"efficiency", to_json(r.efficiency)},
-          {"ettr", to_json(r.efficiency)},  // nobody waits in a queue here
-          {"failures", to_json(r.failures)},
+          {"efficiency", to_json(r.efficiency, r.seeds)},
+          {"ettr", to_json(r.efficiency, r.seeds)},  // nobody waits in a queue here
+          {"failures", to_json(r.failures, r.seeds)},
           {"group_failures", r.group_failures},
-          {"lost_gpu_hours", to_json(r.lost_gpu_hours)},
+          {"lost_gpu_hours", to_json(r.lost_gpu_hours, r.seeds)},
           {"waste",
            {{"stall", w.stall},
             {"lost_work", w.lost_work},
@@ -113,16 +115,21 @@ std::string simulation_text(const Simulation& simulation, const SimulationResult
   out += fmt::format("simulated   {} seed{} of {} with {:.0f} nodes, saves every {} of work\n", r.seeds,
                      r.seeds == 1 ? "" : "s", format_duration(r.simulated_s), simulation.job.nodes,
                      format_duration(simulation.saves.interval_s));
-  out += fmt::format("efficiency  {} (95 %: {} to {}); closed form {}\n", percent(r.efficiency.mean),
-                     percent(r.efficiency.low), percent(r.efficiency.high),
+  const auto range = [&](const std::string& low, const std::string& high) {
+    return r.seeds < 2 ? "one seed: no spread is known" : fmt::format("95 %: {} to {}", low, high);
+  };
+  out += fmt::format("efficiency  {} ({}); closed form {}\n", percent(r.efficiency.mean),
+                     range(percent(r.efficiency.low), percent(r.efficiency.high)),
                      percent(simulation.saves.efficiency()));
-  out += fmt::format("failures    {:.1f} a run (95 %: {:.1f} to {:.1f}), {:.1f} of them of a whole group\n",
-                     r.failures.mean, r.failures.low, r.failures.high, r.group_failures);
+  out += fmt::format("failures    {:.1f} a run ({}), {:.1f} of them of a whole group\n", r.failures.mean,
+                     range(fmt::format("{:.1f}", r.failures.low), fmt::format("{:.1f}", r.failures.high)),
+                     r.group_failures);
   out += fmt::format("waste       stall {}, lost work {}, recovery {}, persist lag {}, slowdown {}\n",
                      percent(r.waste.stall), percent(r.waste.lost_work), percent(r.waste.recovery),
                      percent(r.waste.persist_lag), percent(r.waste.slowdown));
-  out += fmt::format("lost        {:.0f} accelerator-hours a run (95 %: {:.0f} to {:.0f})\n",
-                     r.lost_gpu_hours.mean, r.lost_gpu_hours.low, r.lost_gpu_hours.high);
+  out += fmt::format(
+      "lost        {:.0f} accelerator-hours a run ({})\n", r.lost_gpu_hours.mean,
+      range(fmt::format("{:.0f}", r.lost_gpu_hours.low), fmt::format("{:.0f}", r.lost_gpu_hours.high)));
   const Stragglers& slow = simulation.stragglers;
   if (slow.is_any())
     out += fmt::format(
