@@ -69,12 +69,12 @@ nb::list tensors_of(const SavedState& saved) {
   return out;
 }
 
-/// A run looked at without writing.
+/// A run looked at without writing anything but a pin.
 class PyReader {
  public:
-  PyReader(const std::string& path, const std::string& at) {
+  PyReader(const std::string& path, const std::string& at, Hold hold) {
     const nb::gil_scoped_release released;
-    auto made = open(path, at);
+    auto made = open(path, at, hold);
     const nb::gil_scoped_acquire acquired;
     unwrap(std::move(made));
   }
@@ -93,6 +93,13 @@ class PyReader {
     }();
     unwrap(std::move(done));
   }
+  void close() {
+    auto done = [&] {
+      const nb::gil_scoped_release released;
+      return reader_->close(by());
+    }();
+    unwrap(std::move(done));
+  }
   void next_older(const std::string& found) {
     auto done = [&] {
       const nb::gil_scoped_release released;
@@ -102,9 +109,9 @@ class PyReader {
   }
 
  private:
-  Result<> open(const std::string& path, const std::string& at) {
+  Result<> open(const std::string& path, const std::string& at, Hold hold) {
     UNBROKEN_TRY(runtime_, Runtime::open(path, {.purpose = RuntimeOptions::Purpose::look, .group = {}}));
-    UNBROKEN_TRY(Reader reader, Reader::open(runtime_->seams(), at, by()));
+    UNBROKEN_TRY(Reader reader, Reader::open(runtime_->seams(), at, by(), hold));
     reader_.emplace(std::move(reader));
     return Done{};
   }
@@ -151,13 +158,19 @@ void bind_state(nb::module_& m) {
                    })
       .def_prop_ro("run", [](const SavedState& s) { return s.run; })
       .def_prop_ro("provenance", [](const SavedState& s) { return s.manifest.provenance; });
+  nb::enum_<Hold>(m, "Hold")
+      .value("nothing", Hold::nothing)
+      .value("if_alive", Hold::if_alive)
+      .value("pin", Hold::pin);
   nb::class_<PyReader>(m, "Reader")
-      .def(nb::init<const std::string&, const std::string&>(), nb::arg("path"), nb::arg("at"))
+      .def(nb::init<const std::string&, const std::string&, Hold>(), nb::arg("path"), nb::arg("at"),
+           nb::arg("hold") = Hold::nothing)
       .def_prop_ro("saved", &PyReader::saved)
       .def_prop_ro("name", &PyReader::name)
       .def_prop_ro("fell_back", &PyReader::fell_back)
       .def("read", &PyReader::read, nb::arg("targets"))
-      .def("next_older", &PyReader::next_older, nb::arg("found"));
+      .def("next_older", &PyReader::next_older, nb::arg("found"))
+      .def("close", &PyReader::close);
 }
 
 }  // namespace unbroken::bindings

@@ -1,6 +1,7 @@
 """The native core of unbroken."""
 
 from collections.abc import Sequence
+import enum
 
 
 class CoreError(Exception):
@@ -48,8 +49,15 @@ class SavedState:
     @property
     def provenance(self) -> dict[str, str]: ...
 
+class Hold(enum.Enum):
+    nothing = 0
+
+    if_alive = 1
+
+    pin = 2
+
 class Reader:
-    def __init__(self, path: str, at: str) -> None: ...
+    def __init__(self, path: str, at: str, hold: Hold = Hold.nothing) -> None: ...
 
     @property
     def saved(self) -> SavedState: ...
@@ -63,6 +71,8 @@ class Reader:
     def read(self, targets: Sequence[tuple[str, int, int]]) -> None: ...
 
     def next_older(self, found: str) -> None: ...
+
+    def close(self) -> None: ...
 
 class Saving:
     @property

@@ -1,7 +1,8 @@
-"""`load`: a checkpoint for evaluation. It never writes, never fences a training, and never runs any code of a file."""
+"""`load`: a checkpoint for evaluation. It writes no more than a pin, never fences, and never runs any code of a file."""
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import importlib.util
 import json
@@ -17,11 +18,11 @@ from unbroken._state.saved import Saved
 from unbroken._state.dtypes import bits_of, describe
 from unbroken.errors import (
     CorruptCheckpoint,
+    Error,
     Filling,
     Misconfigured,
     StateMismatch,
     StorageUnavailable,
-    comes_later,
     naming,
     say,
 )
@@ -49,7 +50,7 @@ class Checkpoint(dict):
 
 def load(path, into=None, *, at="newest", only=None, torch=None, pin=False,
          missing=None, unread=None, rename=None, cast=None):  # fmt: skip
-    """Reads a checkpoint of the run in `path`. It writes nothing, and never disturbs a training that goes on there.
+    """Reads a checkpoint of the run in `path`. It never disturbs a training that goes on there.
 
     `at`: "newest", 1200, "1200.a3", "best:val_loss", "tag:NAME". Every byte that is used is checked.
 
@@ -57,11 +58,12 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False,
     torch=False, as NumPy arrays (through ml_dtypes, or as raw bytes with a warning). With `into={"model": model}`
     the named objects are filled in place, strictly, but for what `missing`, `unread`, `rename`, `cast` permit (as in
     Run). `only`: a glob, or several, over names. at="newest" falls back past damage with a warning; where that
-    leaves none, or another one is damaged, it is CorruptCheckpoint. Errors: NothingToResume, StateMismatch (nothing
-    changed, unless it says so), StorageUnavailable, Misconfigured.
+    leaves none, or another one is damaged, it is CorruptCheckpoint. Retention may take a checkpoint that is being
+    read: at="newest" then takes the next, any other is StorageUnavailable. `pin=True` keeps it from that, for which it
+    writes into the run; nothing is written without it. Errors: NothingToResume, StateMismatch (nothing changed, unless
+    it says so), StorageUnavailable, Misconfigured.
     """
-    if pin:
-        raise comes_later("pin")
+    hold = _native.core.Hold.pin if checked_bool("pin", pin) else _native.core.Hold.nothing
     ways = Ways(missing, unread, rename, cast, only)
     for name, value in {"missing": missing, "unread": unread, "rename": rename, "cast": cast}.items():
         if value is not None and into is None:
@@ -72,16 +74,30 @@ def load(path, into=None, *, at="newest", only=None, torch=None, pin=False,
         checked_bool("torch", torch)
     at, path = checked_at("at", at), checked_path(path)
     with naming(path):
-        return _load(path, at, None if into is None else Filled(into, ways, _OTHERWISE), globs_of("only", only) or None, torch)
+        filled = None if into is None else Filled(into, ways, _OTHERWISE)
+        with _reading(path, at, hold) as reader:
+            return _load(reader, at, filled, globs_of("only", only) or None, torch)
 
 
 def read_into(path: str, at: str, filled: Filled) -> Checkpoint:
-    """Fills live objects from a checkpoint. Errors: as load."""
-    return _load(path, at, filled)
+    """Fills live objects from a checkpoint, pinned where its run may be alive. Errors: as load."""
+    with _reading(path, at, _native.core.Hold.if_alive) as reader:
+        return _load(reader, at, filled)
 
 
-def _load(path, at, filled: Filled | None, only=None, torch=None):
-    reader = call(_native.core.Reader, path, at)
+@contextlib.contextmanager
+def _reading(path, at, hold):
+    reader = call(_native.core.Reader, path, at, hold)
+    try:
+        yield reader
+    finally:
+        try:
+            call(reader.close)
+        except Error as error:
+            say(f"the pin of checkpoint {reader.name} is left to lapse: {error}")
+
+
+def _load(reader, at, filled: Filled | None, only=None, torch=None):
     with Filling() if filled is None else filled.filling:
         while True:
             saved = Saved(reader.saved, json.loads(reader.saved.tree))

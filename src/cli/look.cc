@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "engine/driver.h"
+#include "engine/start/owner.h"
 #include "restore/choose.h"
 #include "session/settings.h"
 #include "world/advice.h"
@@ -11,6 +13,19 @@ namespace unbroken {
 
 Deadline Look::by() const {
   return seams().within(kCallLimit);
+}
+
+Result<> Look::append(Decide decide) {
+  UNBROKEN_TRY(
+      Appended appended,
+      run(seams(), Append(history(), seams().draw(), seams().clock.wall_unix_ms(), std::move(decide)), by()));
+  has_appended(std::move(appended.history));
+  return Done{};
+}
+
+void Look::has_appended(History now) {
+  say_closed(seams(), now, closed_open(history(), journal.hint), by());
+  journal.history = std::move(now);
 }
 
 namespace {
@@ -64,8 +79,8 @@ Error pointing_to_list(Error error, const std::string& directory) {
 }
 
 Result<Reader> read_at(const Look& look, const std::string& directory, const std::string& at,
-                       std::string_view doing) {
-  auto reader = Reader::open(look.seams(), at, look.by());
+                       std::string_view doing, Hold hold) {
+  auto reader = Reader::open(look.seams(), at, look.by(), hold);
   if (!reader.ok()) return pointing_to_list(std::move(reader).error(), directory);
   for (const FellBack& fallen : reader.value().fell_back())
     say(fmt::format("warning: checkpoint {} is damaged ({}: {}): {} {}", fallen.save.name(), fallen.object,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/read/reader.h"
+#include "journal/append.h"
 #include "journal/read_journal.h"
 #include "session/runtime.h"
 
@@ -18,6 +19,10 @@ struct Look {
   const History& history() const { return journal.history; }
   const Seams& seams() const { return runtime->seams(); }
   Deadline by() const;
+  /// Errors: those of Append.
+  Result<> append(Decide decide);
+  /// What this command appended to is `now`. That the owner closed stays said.
+  void has_appended(History now);
 };
 
 /// Errors: not_found (missing, empty, not a run), journal_unreadable, bad_argument (writable by everybody),
@@ -31,7 +36,7 @@ Result<const Checkpoint*> choose_any(const History& history, const std::string& 
 /// The checkpoint that `at` means, its index and manifest read. Says on stderr where "newest" had to fall
 /// back, and what is being done with the older one: "showing", "comparing".
 Result<Reader> read_at(const Look& look, const std::string& directory, const std::string& at,
-                       std::string_view doing);
+                       std::string_view doing, Hold hold = Hold::nothing);
 /// An error about a checkpoint, with the directory, and `unbroken ls` as what to do next where it says
 /// nothing better.
 Error pointing_to_list(Error error, const std::string& directory);

@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "engine/account.h"
 #include "engine/driver.h"
+#include "engine/start/owner.h"
 #include "format/keys.h"
-#include "journal/hint.h"
 #include "restore/decide.h"
 
 namespace unbroken {
@@ -16,7 +16,6 @@ namespace unbroken {
 namespace {
 // Liveness only: a storage that answers nothing for this long fails the job.
 constexpr Duration kJobLimit = std::chrono::minutes(30);
-constexpr std::uint64_t kPinBytesMax = 64;
 // Lines of metrics that wait for the storage; more are dropped.
 constexpr std::size_t kMetricsBytesMax = std::size_t{4} << 20;
 }  // namespace
@@ -28,7 +27,10 @@ std::shared_ptr<Background> Background::start(const Seams& seams, Opened opened,
                                               std::shared_ptr<Status> status) {
   auto background = std::shared_ptr<Background>(new Background(seams, std::move(opened), std::move(status)));
   background->status_->set_newest(background->opened_.resume);
-  background->post(Lane::strand, [](Background& me) { me.collect(); });  // debris of earlier lives
+  background->post(Lane::strand, [](Background& me) {
+    sweep_heartbeats(me.seams_, me.history_, me.by());
+    me.collect();  // debris of earlier lives
+  });
   return background;
 }
 
@@ -272,23 +274,13 @@ void Background::tag_on_strand(const Saving& earlier, Saving& saving, const std:
   saving.reach(Saving::Stage::durable);
 }
 
-void Background::let_pins_lapse() {
-  const auto look = [this](Nonce pin) -> Result<std::optional<std::string>> {
-    auto beat = seams_.store.get(pin_key(pin), kPinBytesMax, by());
-    if (beat.is(Code::not_found)) return std::optional<std::string>();
-    if (!beat.ok()) return std::move(beat).error();
-    return std::optional(std::move(beat).value());
-  };
-  for (const auto& [save, pin] : pins_.lapsed(history_, look, seams_.clock.now())) {
-    if (auto released = append(unpin_decision({save, pin})); !released.ok())
-      return note_fence(released.error());
-    (void)seams_.store.remove(pin_key(pin), by());
-  }
-}
-
 void Background::collect() {
   if (status_->fence()) return;
-  let_pins_lapse();
+  const auto unpin = [this](Decide decide) -> Result<> {
+    UNBROKEN_DO(append(std::move(decide)));
+    return Done{};
+  };
+  if (auto done = let_pins_lapse(seams_, history_, pins_, unpin, by()); !done.ok()) note_fence(done.error());
   auto collected = run(
       seams_, Collect(history_, opened_.open, seams_.clock.wall_unix_ms(), [this] { return seams_.draw(); }),
       by());
@@ -361,9 +353,7 @@ Result<> Background::drain(const Deadline& deadline) {
 void Background::say_closed(const std::string& account) {
   if (status_->fence() || history_.next_slot() == 0) return;
   static_cast<void>(seams_.store.advise(account_key(opened_.attempt), as_bytes(account), by()).ok());
-  const Hint hint{history_.genesis()->run, history_.next_slot() - 1, history_.head(), opened_.open.slot};
-  // Advisory: without it the next start looks whether this process is alive.
-  static_cast<void>(seams_.store.advise(kHintKey, as_bytes(encode_hint(hint)), by()).ok());
+  unbroken::say_closed(seams_, history_, opened_.open.slot, by());
 }
 
 }  // namespace unbroken

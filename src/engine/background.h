@@ -11,7 +11,7 @@
 #include "commit/collect.h"
 #include "commit/commit_save.h"
 #include "engine/opening.h"
-#include "engine/pin/pin.h"
+#include "engine/pin/watch.h"
 #include "engine/saving.h"
 #include "engine/status.h"
 #include "restore/read_save.h"
@@ -90,8 +90,6 @@ class Background : public std::enable_shared_from_this<Background> {
                     Result<ReadSave::Found> found);
   void tag_on_strand(const Saving& earlier, Saving& saving, const std::vector<std::string>& tags);
   void collect();
-  /// Appends UNPIN for readers that died.
-  void let_pins_lapse();
   /// Appends a record decided by `decide`; keeps the fold. Errors as Append.
   Result<bool> append(Decide decide);
 

@@ -11,6 +11,9 @@
 
 namespace unbroken {
 
+/// A pin whose heartbeat did not change for so long, by the collector's own monotonic clock, is void.
+inline constexpr Duration kPinLasts = std::chrono::minutes(5);
+
 struct Seams {
   Clock& clock;
   Random& random;
@@ -18,6 +21,7 @@ struct Seams {
   Store& store;
   Process& process;
   std::uint64_t fold_every = kFoldEvery;  ///< for tests: a SUMMARY is due more often
+  Duration pin_lasts = kPinLasts;
 
   Nonce draw() const { return Nonce{random.next()}; }
   Deadline within(Duration limit, std::stop_token stop = {}) const {

@@ -84,11 +84,21 @@ inline EngineOptions test_options() {
   return options;
 }
 
+inline EngineOptions keeping_one() {
+  EngineOptions options = test_options();
+  options.open.policy = {.keep_last = 1, .verified_min = 1};
+  return options;
+}
+
 inline EngineOptions resuming(std::string_view at) {
   EngineOptions options = test_options();
   options.open.resume = parse_at(at).value();
   options.open.has_sign = options.open.resume.kind != At::Kind::newest;
   return options;
+}
+
+inline void pass(const Seams& seams, Duration time) {
+  (void)seams.executor.wait([] { return false; }, seams.within(time));
 }
 
 /// One process of the run.

@@ -20,6 +20,8 @@ constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr std::size_t kNonceDigits = 16;
 // A folder that retention removes while an object is made in it is made again; more often than this is a bug.
 constexpr int kFolderRetries = 3;
+// Each owner of the run sweeps once.
+constexpr int kSweptRetries = 3;
 // From here on an object goes past the cache of the machine, and room for it is taken before it is written.
 constexpr std::uint64_t kBulkBytes = std::uint64_t{1} << 20;
 // A link whose answer may have been lost is asked for again.
@@ -364,13 +366,17 @@ Result<> FileStore::sync(std::string_view prefix, const Deadline& by) {
 
 Result<> FileStore::advise(std::string_view key, Bytes data, const Deadline& by) {
   UNBROKEN_DO(check_key(key));
-  auto temporary = write_temporary(key, data, false, by);
-  if (!temporary.ok()) return told(std::move(temporary).error(), "replace", key);
-  auto renamed = check(by);
-  if (renamed.ok()) renamed = fs_.rename(temporary.value(), key);
-  if (renamed.ok()) return Done{};
-  discard(temporary.value());
-  return told(std::move(renamed).error(), "replace", key);
+  for (int i = 0;; ++i) {
+    auto temporary = write_temporary(key, data, false, by);
+    if (!temporary.ok()) return told(std::move(temporary).error(), "replace", key);
+    auto renamed = check(by);
+    if (renamed.ok()) renamed = fs_.rename(temporary.value(), key);
+    if (renamed.ok()) return Done{};
+    discard(temporary.value());
+    // Gone: the owner of the run swept it away.
+    if (!renamed.is(Code::not_found) || i == kSweptRetries)
+      return told(std::move(renamed).error(), "replace", key);
+  }
 }
 
 Result<> FileStore::append(std::string_view key, Bytes data, const Deadline& by) {

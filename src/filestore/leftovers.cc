@@ -7,13 +7,15 @@ namespace unbroken {
 
 namespace {
 
+constexpr std::size_t kNonceDigits = 16;
+
 bool is_slot(std::string_view object) {
   constexpr std::size_t kSlotDigits = 20;
   return object.size() == kSlotDigits && object.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 bool is_fold(std::string_view object) {
-  constexpr std::size_t kSlotDigits = 20, kBytes = kSlotDigits + 1 + 16;
+  constexpr std::size_t kSlotDigits = 20, kBytes = kSlotDigits + 1 + kNonceDigits;
   return object.size() == kBytes && object[kSlotDigits] == '-';
 }
 
@@ -30,6 +32,7 @@ void sweep_leftovers(FileStore& store, const Deadline& by) {
   };
   sweep(kJournalPrefix, is_of_the_journal);
   sweep(kFoldPrefix, is_fold);
+  sweep(kPinsPrefix, [](std::string_view object) { return object.size() == kNonceDigits; });
   sweep("", [](std::string_view object) { return object == kRunKey || object == kHintKey; });
   sweep(kMetricsPrefix, [](std::string_view object) { return object.ends_with(".account"); });
 }

@@ -24,6 +24,7 @@ namespace unbroken {
 struct OsFsOptions {
   bool is_created = false;          ///< make the directory and those above it where they are missing
   std::string group = {};           ///< name or number: files 0660, folders 2770 of it; empty: 0600 and 0700
+  bool is_joining = false;          ///< without `group`: that of the directory, where it was made for one
   bool is_lookup_portable = false;  ///< go without openat2, as on kernels before 5.6
   const Syscalls* calls = &kSyscalls;
 };

@@ -261,6 +261,17 @@ TEST(OsFs, GivesFilesToTheGroup) {
   }
 }
 
+TEST(OsFs, JoinsTheGroupThatTheDirectoryWasMadeFor) {
+  for (const bool is_shared : {false, true}) {
+    const TemporaryDirectory base;
+    const std::string group = is_shared ? std::to_string(::getgid()) : "";
+    open_fs(base / "run", {.is_created = true, .group = group});
+    const auto fs = open_fs(base / "run", {.is_joining = true});
+    ASSERT_TRUE(put(*fs, "file", "x").ok());
+    EXPECT_EQ(mode_of(base / "run/file"), is_shared ? 0660U : 0600U);
+  }
+}
+
 TEST(OsFs, NamesAGroupThatDoesNotExist) {
   const TemporaryDirectory run;
   const auto fs = OsFs::open(run.path(), {.group = "no-such-group"});

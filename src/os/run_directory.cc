@@ -120,12 +120,17 @@ Result<std::unique_ptr<OsFs>> OsFs::open(std::string_view directory, const OsFsO
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (path.empty() || path.find('\0') != std::string::npos)
     return Error(Code::bad_argument, "the run directory has an empty name");
-  UNBROKEN_TRY(const Ownership ownership, ownership_of(options.group));
+  UNBROKEN_TRY(Ownership ownership, ownership_of(options.group));
   if (options.is_created) UNBROKEN_DO(make_run_dir(path, ownership));
   const int opened = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (opened < 0 && errno == ENOTDIR)
     return Error(Code::bad_argument, fmt::format("{}: is not a directory", path)).from_system(ENOTDIR);
   UNBROKEN_TRY(Descriptor root, adopt(opened, "open", path));
+  constexpr mode_t kOfAGroup = S_ISGID | S_IRWXG;
+  struct stat status{};
+  if (options.is_joining && !ownership.group && ::fstat(root.get(), &status) == 0 &&
+      (status.st_mode & kOfAGroup) == kOfAGroup)
+    ownership.group = status.st_gid;
   return std::unique_ptr<OsFs>(new OsFs(std::move(root), absolute(path), ownership, options));
 }
 

@@ -54,7 +54,7 @@ Result<> check_flag(const std::string& value) {
   return refused("it may be 1 or 0, or not set");
 }
 
-Result<> check_mtti(const std::string& value) {
+Result<> check_time_above_zero(const std::string& value) {
   UNBROKEN_TRY(const double seconds, parse_duration_s(value, "a duration"));
   if (seconds > 0) return Done{};
   return refused("a time above zero is needed");
@@ -86,14 +86,15 @@ struct Variable {
   Result<> (*check)(const std::string& value);
 };
 
-constexpr std::array<Variable, 11> kVariables{{
+constexpr std::array<Variable, 12> kVariables{{
     {"SLURM_RESTART_COUNT", "1", check_restarts},
     {"TORCHELASTIC_RESTART_COUNT", "1", check_restarts},
     {"UNBROKEN_STEPS", "100", check_steps},
     {"UNBROKEN_DIR", "runs/first", check_directory},
     {"UNBROKEN_RESUMED", "1", check_flag},
     {"UNBROKEN_TAKEOVER", "1", check_flag},
-    {"UNBROKEN_MTTI", "4h", check_mtti},
+    {"UNBROKEN_MTTI", "4h", check_time_above_zero},
+    {"UNBROKEN_PIN_LASTS", "5min", check_time_above_zero},
     {"UNBROKEN_IO", "auto", check_io},
     {"UNBROKEN_KILL", "commit.before_append:1:kill", check_kill},
     {"UNBROKEN_POINT_LOG", "/tmp/points.log", check_can_append},
@@ -140,6 +141,14 @@ Result<> use_environment(const Process& process) {
   UNBROKEN_DO(install_points(process));
   is_installed = true;
   return Done{};
+}
+
+Duration pin_lasts(const Process& process) {
+  const auto value = value_of(process, "UNBROKEN_PIN_LASTS");
+  const auto seconds = parse_duration_s(value.value_or(""), "");
+  if (!seconds.ok()) return kPinLasts;
+  const std::chrono::duration<double> lasts(std::min(seconds.value(), 1e9));
+  return std::chrono::duration_cast<Duration>(lasts);
 }
 
 std::optional<std::uint64_t> steps_cap(const Process& process) {

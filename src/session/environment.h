@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "engine/seams.h"
 #include "world/process.h"
 
 namespace unbroken {
@@ -15,6 +16,8 @@ Result<> check_environment(const Process& process);
 /// are counted over all its runs. Errors: those, and those of opening the log.
 Result<> use_environment(const Process& process);
 
+/// UNBROKEN_PIN_LASTS, of an environment that was checked.
+Duration pin_lasts(const Process& process);
 /// UNBROKEN_STEPS, of an environment that was checked.
 std::optional<std::uint64_t> steps_cap(const Process& process);
 

@@ -20,13 +20,13 @@ Runtime::Runtime(std::unique_ptr<OsFs> fs, std::unique_ptr<OsExecutor> executor,
       kind_(std::move(kind)),
       store_(*fs_, clock_, random_, {.path = fs_->path(), .survives_node = kind_.is_shared}),
       executor_(std::move(executor)),
-      seams_{clock_, random_, *executor_, store_, process_} {}
+      seams_{clock_, random_, *executor_, store_, process_, kFoldEvery, pin_lasts(process_)} {}
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const RuntimeOptions& options) {
   const bool is_training = options.purpose == RuntimeOptions::Purpose::train;
   UNBROKEN_DO(check_environment(OsProcess()));
   if (is_training) UNBROKEN_DO(check_run_place(std::string(directory)));
-  auto fs = OsFs::open(directory, {.is_created = false, .group = options.group});
+  auto fs = OsFs::open(directory, {.is_created = false, .group = options.group, .is_joining = !is_training});
   if (fs.is(Code::not_found)) {
     const OsProcess process;
     if (!is_training) return Error(Code::not_found, fmt::format("{}: no such directory", directory));

@@ -4,6 +4,7 @@ checkpoint, a run that was taken over. It keeps the shapes of `_core`, not its p
 from __future__ import annotations
 
 import ctypes
+import enum
 import hashlib
 import json
 
@@ -213,8 +214,12 @@ class Session:
         return [f"{line}; training goes on" if goes_on and " failed: " in line else line for line in messages]
 
 
+class Hold(enum.Enum):
+    nothing, if_alive, pin = range(3)
+
+
 class Reader:
-    def __init__(self, path, at):
+    def __init__(self, path, at, hold=Hold.nothing):
         self._left = list(DISK.get(path, {"checkpoints": []})["checkpoints"])
         self._damaged = DISK.get(path, {"damaged": set()})["damaged"]
         if at != "newest":
@@ -234,6 +239,9 @@ class Reader:
         if not self._left:
             raise _error("CorruptCheckpoint", "there is no checkpoint that can be loaded", "corrupt")
         self._describe()
+
+    def close(self):
+        pass
 
     def read(self, targets):
         if self.name in self._damaged:

@@ -374,13 +374,6 @@ def test_keywords_of_later_versions_are_refused_by_name(run_dir, name):
     assert caught.value.exit_code == 78
 
 
-def test_functions_of_later_versions_are_refused_by_name(run_dir):
-    run = unbroken.Run(run_dir)
-    with pytest.raises(Misconfigured, match="^pin: comes later$"):
-        unbroken.load(run_dir, pin=True)
-    run.close()
-
-
 @pytest.mark.failure("verl-project/verl#7955")
 def test_a_keyword_that_nobody_knows_is_a_type_error(run_dir):
     with pytest.raises(TypeError, match="keep_lst"):

@@ -58,7 +58,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{"no_fence", "zombies"}, Planted{"hint_before_sync", "killed_lives"},
                     Planted{"hint_trusted", "lost_tail"}, Planted{"no_reread_after_sync", "server_restarts"},
                     Planted{"resume_unprotected", "roll_back"}, Planted{"verified_min_zero", "killed_lives"},
-                    Planted{"stale_summary", "folds"}, Planted{"summary_before_fold", "folds"}),
+                    Planted{"unnamed_pins", "pinned_loaders"}, Planted{"stale_summary", "folds"},
+                    Planted{"summary_before_fold", "folds"}),
     [](const auto& tested) { return std::string(tested.param.mutant); });
 
 #endif

@@ -272,6 +272,29 @@ void junk_at_the_head(Stage& on) {
   if (on.settle()) oracle.check_swept();
 }
 
+/// Readers pin what they read, beside a trainer that keeps one checkpoint; some are killed. A pin lasts for
+/// longer than all of it, or for less: then those of the dead lapse, and perhaps one of the living.
+void pinned_loaders(Stage& on) {
+  auto& [world, random, oracle, ending] = on;
+  Life life{.steps = 3 + random.below(6), .keep_last = 1, .verified_min = 1};
+  life.is_draining = random.below(3) == 0;
+  if (random.below(2) == 0) life.pin_lasts = std::chrono::milliseconds(1 + random.below(10));
+  SimProcess& first = on.spawn("first", life);
+  if (random.below(3) == 0) kill_somewhere(first, random);
+  for (std::uint64_t i = 0, count = 2 + random.below(3); i < count; ++i) {
+    const std::string name = fmt::format("loader-{}", i);
+    SimProcess& loader = world.spawn(name, [lasts = life.pin_lasts, drawn = world.stream(name)](
+                                               SimProcess& me) { evaluate_pinned(me, lasts, drawn); });
+    if (random.below(3) == 0) loader.kill_at_op(1 + random.below(150));
+  }
+  if (!on.settle()) return;
+  if (random.below(3) == 0) world.power_loss();
+  Life last = life;
+  last.steps += 2;
+  on.spawn("last", last);
+  if (on.settle()) oracle.check_swept();
+}
+
 template <void (*play)(Stage&)>
 Outcome run(std::uint64_t seed) {
   Stage stage(seed);
@@ -290,7 +313,8 @@ const std::vector<Scenario>& scenarios() {
                                          {"roll_back", run<roll_back>},
                                          {"lost_tail", run<lost_tail>},
                                          {"folds", run<folds>},
-                                         {"junk_at_the_head", run<junk_at_the_head>}};
+                                         {"junk_at_the_head", run<junk_at_the_head>},
+                                         {"pinned_loaders", run<pinned_loaders>}};
   return all;
 }
 

@@ -84,9 +84,9 @@ EngineOptions options_of(const Life& life) {
 
 /// The seams of a process on the simulated disk.
 struct Site {
-  Site(SimProcess& me, std::uint64_t fold_every)
+  Site(SimProcess& me, std::uint64_t fold_every, Duration pin_lasts = kPinLasts)
       : store(me.fs(), me.clock(), me.random("store"), {.path = "run"}),
-        seams{me.clock(), me.random("engine"), me.executor(), store, me, fold_every} {}
+        seams{me.clock(), me.random("engine"), me.executor(), store, me, fold_every, pin_lasts} {}
   FileStore store;
   Seams seams;
 };
@@ -108,7 +108,7 @@ std::uint64_t content_after(std::uint64_t step) {
 }
 
 void live(SimProcess& me, const Life& life, Oracle& oracle) {
-  Site site(me, life.fold_every);
+  Site site(me, life.fold_every, life.pin_lasts);
   EngineOptions options = options_of(life);
   options.open.probe = [&](const Deadline& deadline) {
     return probe_store(site.store, site.seams.random, deadline);
@@ -180,6 +180,32 @@ void evaluate(SimProcess& me, std::uint64_t fold_every) {
     if (read.ok() && !model.is_exactly(step))
       me.world().fail(fmt::format("an evaluation read a state that is not that of step {}", step));
     is_vanished = read.is(Code::vanished);
+  }
+}
+
+void evaluate_pinned(SimProcess& me, Duration pin_lasts, SimRandom random) {
+  Site site(me, kFoldEvery, pin_lasts);
+  const Deadline by = site.seams.within(kLong);
+  const auto pass = [&] {
+    const Deadline until = site.seams.within(std::chrono::microseconds(random.below(10'000)));
+    (void)site.seams.executor.wait([] { return false; }, until);
+  };
+  for (std::uint64_t left = 1 + random.below(4); left > 0; --left) {
+    pass();
+    auto opened = Reader::open(site.seams, "newest", by, Hold::pin);
+    if (!opened.ok()) continue;
+    Reader reader = std::move(opened).value();
+    for (int i = 0; i < 2; ++i) {
+      pass();
+      Model model;
+      const std::uint64_t step = reader.saved().commit.save.step;
+      const auto read = reader.read(model.targets(reader.saved()).value(), by);
+      if (read.ok() && !model.is_exactly(step))
+        me.world().fail(fmt::format("a load read a state that is not that of step {}", step));
+      if (read.is(Code::vanished) && pin_lasts == kPinLasts)
+        me.world().fail(fmt::format("step {} vanished under a pin", step));
+    }
+    (void)reader.close(by);
   }
 }
 
@@ -327,6 +353,10 @@ std::string journal_text(SimWorld& world) {
     if (const auto* abort = std::get_if<Abort>(&fact))
       out += fmt::format("({}: {})", abort->save.name(), abort->why);
     if (const auto* intent = std::get_if<Intent>(&fact)) out += fmt::format("({})", intent->save.name());
+    if (const auto* pin = std::get_if<Pin>(&fact))
+      out += fmt::format("({} {})", pin->save.name(), pin->pin.hex());
+    if (const auto* unpin = std::get_if<Unpin>(&fact))
+      out += fmt::format("({} {})", unpin->save.name(), unpin->pin.hex());
     if (const auto* verified = std::get_if<Verified>(&fact))
       out += fmt::format("({})", verified->save.name());
     if (const auto* q = std::get_if<Quarantine>(&fact))
@@ -366,12 +396,20 @@ bool Oracle::is_readable() {
 }
 
 void Oracle::check_swept() {
-  for (const char* folder : {"", "journal", "fold", "metrics"}) {
+  for (const char* folder : {"", "journal", "fold", "metrics", "pins"}) {
     const auto names = world_->observer().list(folder);
     if (!names.ok()) continue;
     for (const std::string& name : names.value())
       if (temporary_of(name)) fail(fmt::format("{}/{} was left for ever", folder, name));
   }
+  std::set<std::string> held;
+  auto read = Looking(*world_).run(ReadJournal(History(fold_every), ReadJournal::Purpose::look));
+  if (!read.ok()) return;
+  for (const Checkpoint& c : read.value().history.checkpoints())
+    for (const Nonce& pin : c.pins) held.insert(pin.hex());
+  if (const auto hearts = world_->observer().list("pins"); hearts.ok())
+    for (const std::string& name : hearts.value())
+      if (!held.contains(name)) fail(fmt::format("the heartbeat {} of no pin was left for ever", name));
 }
 
 void Oracle::damage_a_fold(SimRandom& random) {
@@ -389,6 +427,7 @@ void Oracle::check_disk() {
   Looking looking(*world_);
   History history;
   std::set<SaveId> committed;
+  std::map<SaveId, std::set<Nonce>> pins;
   for (std::uint64_t slot = 0;; ++slot) {
     const auto bytes = looking.get(slot_key(slot));
     if (!bytes) break;
@@ -404,6 +443,12 @@ void Oracle::check_disk() {
     if (const auto* intent = std::get_if<Intent>(&record.value().record.fact))
       if (const std::string fault = retention_fault(history, intent->save); !fault.empty())
         return fail(fault);
+    if (const auto* intent = std::get_if<Intent>(&record.value().record.fact);
+        intent && !pins[intent->save].empty())
+      return fail(fmt::format("INTENT({}) takes what a reader pinned", intent->save.name()));
+    if (const auto* pin = std::get_if<Pin>(&record.value().record.fact)) pins[pin->save].insert(pin->pin);
+    if (const auto* unpin = std::get_if<Unpin>(&record.value().record.fact))
+      pins[unpin->save].erase(unpin->pin);
     if (const auto* commit = std::get_if<Commit>(&record.value().record.fact)) committed.insert(commit->save);
     if (const auto* summary = std::get_if<Summary>(&record.value().record.fact))
       if (encode_fold(history).value().summary != *summary)

@@ -28,6 +28,7 @@ struct Life {
   bool is_draining = false;  ///< after every save: everything is quiet before the next step
   std::string resume = "newest";
   std::uint64_t fold_every = kFoldEvery;
+  Duration pin_lasts = kPinLasts;
 };
 
 /// Knows what was promised, and looks at what is there. Outside of every process: a crash does not touch it.
@@ -44,7 +45,8 @@ class Oracle {
   /// Reads everything on the disk, with nobody else there: the journal folds, every checkpoint that may be
   /// loaded is whole, what was acknowledged is there, and retention never went below what it keeps.
   void check_disk();
-  /// And no temporary name is left: a life that nobody disturbed has begun since the last one was killed.
+  /// And no temporary name is left, nor a heartbeat of no pin: a life that nobody disturbed has begun since
+  /// the last one was killed.
   void check_swept();
   std::uint64_t slot_count();
   /// Removes every slot from `left` on.
@@ -85,5 +87,7 @@ void live(SimProcess& me, const Life& life, Oracle& oracle);
 Result<History> declare_void(SimProcess& me, std::uint64_t slot);
 /// Reads the newest checkpoint without writing, as an evaluation does.
 void evaluate(SimProcess& me, std::uint64_t fold_every = kFoldEvery);
+/// The same under a pin, for a while, several times.
+void evaluate_pinned(SimProcess& me, Duration pin_lasts, SimRandom random);
 
 }  // namespace unbroken::toy

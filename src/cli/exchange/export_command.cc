@@ -99,22 +99,7 @@ Error with_force(Error error, const Request& request) {
                                            shell_word(request.to)));
 }
 
-Result<int> export_checkpoint(const Request& request) {
-  if (!request.to.ends_with(".safetensors"))
-    return Error(Code::bad_argument,
-                 fmt::format("--to {}: a name that ends in .safetensors is needed: that is "
-                             "what is written",
-                             request.to));
-  if (is_user_folder(request.to))
-    return Error(Code::bad_argument,
-                 fmt::format("--to {}: a directory stands there, and a file is written", request.to))
-        .next(fmt::format("unbroken export {} {} --to {}/checkpoint.safetensors",
-                          shell_word(request.directory), request.at, shell_word(request.to)));
-  if (const std::string folder = folder_of(request.to); !is_user_folder(folder))
-    return Error(Code::bad_argument, fmt::format("--to {}: there is no directory {}", request.to, folder))
-        .next(fmt::format("mkdir -p {}", shell_word(folder)));
-  UNBROKEN_TRY(const Look look, look_at(request.directory));
-  UNBROKEN_TRY(Reader reader, read_at(look, request.directory, request.at, "exporting"));
+Result<int> export_from(const Look& look, Reader& reader, const Request& request) {
   if (is_there(request.to) && !request.is_forced)
     return with_force(Error(Code::bad_argument, fmt::format("{}: it is there already", request.to)), request);
   auto written = write_file(look, reader, request);
@@ -147,6 +132,27 @@ Result<int> export_checkpoint(const Request& request) {
                                   exported.save.name(), format_bytes(exported.bytes))));
   }
   return 0;
+}
+
+Result<int> export_checkpoint(const Request& request) {
+  if (!request.to.ends_with(".safetensors"))
+    return Error(Code::bad_argument,
+                 fmt::format("--to {}: a name that ends in .safetensors is needed: that is "
+                             "what is written",
+                             request.to));
+  if (is_user_folder(request.to))
+    return Error(Code::bad_argument,
+                 fmt::format("--to {}: a directory stands there, and a file is written", request.to))
+        .next(fmt::format("unbroken export {} {} --to {}/checkpoint.safetensors",
+                          shell_word(request.directory), request.at, shell_word(request.to)));
+  if (const std::string folder = folder_of(request.to); !is_user_folder(folder))
+    return Error(Code::bad_argument, fmt::format("--to {}: there is no directory {}", request.to, folder))
+        .next(fmt::format("mkdir -p {}", shell_word(folder)));
+  UNBROKEN_TRY(const Look look, look_at(request.directory));
+  UNBROKEN_TRY(Reader reader, read_at(look, request.directory, request.at, "exporting", Hold::if_alive));
+  auto done = export_from(look, reader, request);
+  (void)reader.close(look.by());  // the file is whole without it
+  return done;
 }
 
 }  // namespace

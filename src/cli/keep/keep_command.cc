@@ -8,8 +8,6 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look.h"
-#include "engine/driver.h"
-#include "journal/append.h"
 #include "restore/decide.h"
 #include "session/settings.h"
 #include "world/advice.h"
@@ -24,15 +22,6 @@ struct Wish {
 };
 
 constexpr const char* kDefaultTag = "kept";
-
-Result<> append(Look& look, Decide decide) {
-  const Seams& seams = look.seams();
-  UNBROKEN_TRY(Appended appended,
-               run(seams, Append(look.history(), seams.draw(), seams.clock.wall_unix_ms(), std::move(decide)),
-                   look.by()));
-  look.journal.history = std::move(appended.history);
-  return Done{};
-}
 
 Result<int> tell(const Look& look, const SaveId& save, const Wish& wish) {
   const auto& tags = look.history().find(save)->tags;
@@ -52,7 +41,7 @@ Result<int> keep(const Wish& wish) {
   auto chosen = choose_any(look.history(), wish.at);
   if (!chosen.ok()) return pointing_to_list(std::move(chosen).error(), wish.directory);
   const SaveId save = chosen.value()->commit.save;
-  if (auto done = append(look, tag_decision({save, tag})); !done.ok())
+  if (auto done = look.append(tag_decision({save, tag})); !done.ok())
     return pointing_to_list(std::move(done).error(), wish.directory);
   return tell(look, save, wish);
 }
@@ -72,7 +61,7 @@ Result<int> unkeep(const Wish& wish) {
         wish.directory);
   for (const std::string& tag : tags)
     if (wish.tag.empty() || tag == wish.tag)
-      if (auto done = append(look, untag_decision({save, tag})); !done.ok())
+      if (auto done = look.append(untag_decision({save, tag})); !done.ok())
         return pointing_to_list(std::move(done).error(), wish.directory);
   return tell(look, save, wish);
 }

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/keep/lapse.h"
 #include "cli/look.h"
 #include "commit/collect.h"
 #include "engine/driver.h"
@@ -27,13 +29,18 @@ std::vector<std::string> forbidding(const History& prefix, const SaveId& save, b
 }
 
 Error refusal(const SaveId& save, const std::vector<std::string>& reasons, const std::string& directory,
-              bool is_forced) {
+              bool is_forced, Duration pin_lasts) {
   const bool is_tagged =
       std::any_of(reasons.begin(), reasons.end(), [](const std::string& r) { return r.starts_with("tag:"); });
   const bool is_fixed = is_forced || !std::all_of(reasons.begin(), reasons.end(), is_waived_by_force);
+  const bool is_pinned = std::find(reasons.begin(), reasons.end(), "pin") != reasons.end();
+  const std::string when = is_pinned
+                               ? fmt::format("; if its reader is dead, the same command removes it after {}",
+                                             format_duration(seconds_of(pin_lasts)))
+                               : "";
   const std::string what = fmt::format("{} {}", shell_word(directory), save.name());
   return Error(Code::bad_argument,
-               fmt::format("checkpoint {} is kept by: {}", save.name(), fmt::join(reasons, ", ")))
+               fmt::format("checkpoint {} is kept by: {}{}", save.name(), fmt::join(reasons, ", "), when))
       .next(is_tagged  ? fmt::format("unbroken unkeep {}", what)
             : is_fixed ? fmt::format("unbroken ls {}", shell_word(directory))
                        : fmt::format("unbroken rm {} --force", what));
@@ -51,10 +58,11 @@ std::uint64_t bytes_in(const Look& look, const SaveId& save) {
 }
 
 Result<int> remove(const std::string& directory, const std::string& at, bool is_forced, bool is_json) {
-  UNBROKEN_TRY(const Look look, look_at(directory));
+  UNBROKEN_TRY(Look look, look_at(directory));
   auto chosen = choose_any(look.history(), at);
   if (!chosen.ok()) return pointing_to_list(std::move(chosen).error(), directory);
   const SaveId save = chosen.value()->commit.save;
+  if (!chosen.value()->pins.empty()) UNBROKEN_DO(let_pins_lapse(look));
   const std::uint64_t bytes = bytes_in(look, save);
   const Seams& seams = look.seams();
   Collect collect(
@@ -63,12 +71,13 @@ Result<int> remove(const std::string& directory, const std::string& at, bool is_
         const Checkpoint* c = prefix.find(save);
         if (c == nullptr || c->is_intended) return std::optional<SaveId>();
         if (const auto reasons = forbidding(prefix, save, is_forced); !reasons.empty())
-          return refusal(save, reasons, directory, is_forced);
+          return refusal(save, reasons, directory, is_forced, seams.pin_lasts);
         return std::optional(save);
       });
   auto collected = run(seams, collect, look.by());
   if (!collected.ok()) return pointing_to_list(std::move(collected).error(), directory);
-  if (collected.value().history.find(save) != nullptr)
+  look.has_appended(std::move(collected.value().history));
+  if (look.history().find(save) != nullptr)
     return pointing_to_list(
         Error(Code::unavailable, fmt::format("checkpoint {} is condemned, and not all of it could be removed "
                                              "now: the next start of the run does",

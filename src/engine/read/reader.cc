@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/driver.h"
 #include "engine/start/first_life.h"
+#include "engine/start/owner.h"
 #include "world/advice.h"
 
 namespace unbroken {
@@ -28,46 +32,79 @@ Result<> Reader::describe(const Checkpoint& checkpoint, const Deadline& by) {
                           checkpoint.commit.save.name()));
   }
   saved_ = std::move(*found.state);
-  saved_.run = history_.genesis()->run;
+  saved_.run = journal_.history.genesis()->run;
   return Done{};
 }
 
-Result<Reader> Reader::open(const Seams& seams, std::string_view at, const Deadline& by) {
-  Reader reader(seams);
-  UNBROKEN_TRY(reader.at_, parse_at(at));
-  UNBROKEN_TRY(JournalRead read, look_at_run(seams, by));
-  reader.history_ = std::move(read.history);
-  UNBROKEN_TRY(const Checkpoint* chosen, choose(reader.history_, reader.at_));
-  reader.saved_.commit = chosen->commit;
-  auto described = reader.describe(*chosen, by);
-  if (described.is(Code::corrupt) && reader.at_.kind == At::Kind::newest) {
-    described = reader.next_older(by);
-  } else if (described.is(Code::corrupt)) {
-    UNBROKEN_DO(reader.check_not_removed(by));
+Result<Reader> Reader::open(const Seams& seams, std::string_view at, const Deadline& by, Hold hold) {
+  Reader reader(seams, hold);
+  if (auto described = reader.choose_and_describe(at, by); !described.ok()) {
+    (void)reader.close(by);
+    return std::move(described).error();
   }
-  UNBROKEN_DO(described);
   return reader;
+}
+
+Result<> Reader::choose_and_describe(std::string_view at, const Deadline& by) {
+  UNBROKEN_TRY(at_, parse_at(at));
+  UNBROKEN_TRY(journal_, look_at_run(seams_, by));
+  UNBROKEN_TRY(const Checkpoint* chosen, choose(journal_.history, at_));
+  auto held = hold(*chosen, by);
+  if (held.is(Code::vanished)) return choose_and_describe(at, by);
+  UNBROKEN_DO(held);
+  saved_.commit = chosen->commit;
+  auto described = describe(*chosen, by);
+  if (!described.is(Code::corrupt)) return described;
+  if (at_.kind == At::Kind::newest) return next_older(by);
+  UNBROKEN_DO(check_not_removed(by));
+  return described;
+}
+
+Result<> Reader::hold(const Checkpoint& checkpoint, const Deadline& by) {
+  if (hold_ == Hold::nothing) return Done{};
+  const auto closed = closed_open(journal_.history, journal_.hint);
+  if (hold_ == Hold::if_alive && closed) return Done{};
+  if (auto released = close(by); !released.ok() && hold_ == Hold::pin) return released;
+  auto taken = HeldPin::take(seams_, journal_.history, checkpoint.commit.save, closed, by);
+  if (!taken.ok() && (hold_ == Hold::pin || taken.is(Code::vanished))) return std::move(taken).error();
+  if (taken.ok()) pin_ = std::move(taken).value();
+  return Done{};
+}
+
+Result<> Reader::close(const Deadline& by) {
+  const auto held = std::exchange(pin_, nullptr);
+  return held ? held->release(by) : Result<>(Done{});
+}
+
+void Reader::pass_over(FellBack fallen) {
+  const auto is_it = [&](const FellBack& known) { return known.save == fallen.save; };
+  if (std::none_of(fell_back_.begin(), fell_back_.end(), is_it)) fell_back_.push_back(std::move(fallen));
 }
 
 Result<> Reader::next_older(const Deadline& by, std::string_view found) {
   // What was collected meanwhile is not damage: look at the journal as it is now.
   const SaveId failed = saved_.commit.save;
-  UNBROKEN_TRY(JournalRead read, look_at_run(seams_, by));
-  history_ = std::move(read.history);
-  const Checkpoint* last = history_.find(failed);
+  UNBROKEN_TRY(journal_, look_at_run(seams_, by));
+  const Checkpoint* last = journal_.history.find(failed);
   // Where it was removed meanwhile, newer ones count again.
   bool is_older = last == nullptr || last->is_intended;
   if (!is_older && last_damage_) {
-    fell_back_.push_back({failed, last_damage_->object, last_damage_->what});
+    pass_over({failed, last_damage_->object, last_damage_->what});
   } else if (!is_older && !found.empty()) {
-    fell_back_.push_back({failed, {}, std::string(found)});
+    pass_over({failed, {}, std::string(found)});
   }
-  for (const Checkpoint* c : history_.lineage()) {
+  for (const Checkpoint* c : journal_.history.lineage()) {
     const bool is_failed = c->commit.save == failed;
     if (is_older && c->is_good()) {
+      auto held = hold(*c, by);
+      if (held.is(Code::vanished)) {
+        last_damage_.reset();
+        return next_older(by);
+      }
+      UNBROKEN_DO(held);
       auto described = describe(*c, by);
-      if (described.ok() || !described.is(Code::corrupt)) return described;
-      fell_back_.push_back({c->commit.save, last_damage_->object, last_damage_->what});
+      if (!described.is(Code::corrupt)) return described;
+      pass_over({c->commit.save, last_damage_->object, last_damage_->what});
     }
     is_older = is_older || is_failed;
   }
@@ -80,7 +117,7 @@ Error Reader::nothing_left() const {
   if (fell_back_.empty()) return Error(Code::not_found, kNone).next("unbroken ls " + path);
   std::set<SaveId> left_out;
   for (const FellBack& fallen : fell_back_) left_out.insert(fallen.save);
-  const std::string others = list_of_good(history_, 10, left_out);
+  const std::string others = list_of_good(journal_.history, 10, left_out);
   return Error(Code::corrupt,
                fmt::format("{}: {}, and {}", kNone, passed_over(fell_back_),
                            others == "none" ? "none is left" : "on another lineage there are: " + others))

@@ -101,8 +101,7 @@ TEST(Reader, TellsAnEmptyDirectoryFromOneThatLostItsJournal) {
 }
 
 TEST(Reader, TellsWhatVanishedFromDamage) {
-  EngineOptions options = test_options();
-  options.open.policy = {.keep_last = 1, .verified_min = 1};
+  const EngineOptions options = keeping_one();
   TestRun run;
   run.train(1, 2, options);
   run.live([&](TestLife& me) {
@@ -118,8 +117,7 @@ TEST(Reader, TellsWhatVanishedFromDamage) {
 }
 
 TEST(Reader, TellsWhatVanishedBeforeItWasDescribed) {
-  EngineOptions options = test_options();
-  options.open.policy = {.keep_last = 1, .verified_min = 1};
+  const EngineOptions options = keeping_one();
   TestRun run;
   run.train(1, 1, options);
   // It has read the journal and stands before the manifest, for an hour.
@@ -133,8 +131,7 @@ TEST(Reader, TellsWhatVanishedBeforeItWasDescribed) {
   });
   run.begin(
       [&](TestLife& me) {
-        while (run.world.faults().hit_count() == 0)
-          (void)me.executor.wait([] { return false; }, me.seams.within(std::chrono::milliseconds(1)));
+        while (run.world.faults().hit_count() == 0) pass(me.seams, std::chrono::milliseconds(1));
         ASSERT_TRUE(me.restore().ok());
         for (std::uint64_t step = 2; step <= 4; ++step) ASSERT_TRUE(me.save_fully(step).ok());
         ASSERT_TRUE(me.close().ok());
@@ -154,6 +151,125 @@ TEST(Reader, FencesNobody) {
     ASSERT_TRUE(reader.ok());
     EXPECT_TRUE(reader.value().read({}, me.by()).ok());
     EXPECT_TRUE(me.save_fully(2).ok());
+  });
+}
+
+/// Reads `at` while a trainer saves the steps up to 5, of which it keeps one.
+std::string read_beside_a_trainer(TestRun& run, std::string_view at, Hold hold) {
+  std::string out;
+  run.live([&](TestLife& me) {
+    TestLife trainer(me.process, keeping_one());
+    ASSERT_TRUE(trainer.restore().ok());
+    auto opened = Reader::open(me.seams, at, me.by(), hold);
+    ASSERT_TRUE(opened.ok()) << opened.error().what();
+    Reader reader = std::move(opened).value();
+    for (std::uint64_t step = 3; step <= 5; ++step) ASSERT_TRUE(trainer.save_fully(step).ok());
+    ASSERT_TRUE(trainer.engine->drain(me.by()).ok());
+    const auto targets = me.model.targets(reader.saved()).value();
+    const auto read = reader.read(targets, me.by());
+    out = read.ok() ? reader.saved().commit.save.name() : std::string(name_of(read.error().code()));
+    EXPECT_TRUE(reader.close(me.by()).ok());
+    EXPECT_TRUE(reader.close(me.by()).ok()) << "again";
+    ASSERT_TRUE(trainer.save_fully(6).ok());
+    ASSERT_TRUE(trainer.close().ok());
+  });
+  const History after = run.journal();
+  for (const Checkpoint& c : after.checkpoints()) EXPECT_THAT(c.pins, IsEmpty());
+  EXPECT_THAT(run.names("pins"), IsEmpty());
+  return out;
+}
+
+TEST(PinnedReader, HasItsCheckpointWhateverIsSaved) {
+  for (const auto hold : {Hold::pin, Hold::if_alive}) {
+    TestRun run;
+    run.train(1, 2, keeping_one());
+    EXPECT_EQ(read_beside_a_trainer(run, "newest", hold), "2.a1");
+    EXPECT_EQ(run.journal().find(SaveId{2, 1, 0}), nullptr) << "it goes once nobody reads it";
+  }
+  TestRun run;
+  run.train(1, 2, keeping_one());
+  EXPECT_EQ(read_beside_a_trainer(run, "newest", Hold::nothing), "vanished");
+}
+
+TEST(PinnedReader, HoldsWhatItFallsBackTo) {
+  TestRun run;
+  run.train(1, 2);
+  ASSERT_TRUE(run.world.disk().destroy(run.object("2.a1", "manifest-", ".json")));
+  EXPECT_EQ(read_beside_a_trainer(run, "newest", Hold::pin), "1.a1");
+}
+
+TEST(PinnedReader, LetsGoOfWhatItCannotRead) {
+  TestRun run;
+  run.train(1, 2);
+  ASSERT_TRUE(run.world.disk().destroy(run.object("2.a1", "manifest-", ".json")));
+  run.live(
+      [&](TestLife& me) { EXPECT_TRUE(Reader::open(me.seams, "2", me.by(), Hold::pin).is(Code::corrupt)); });
+  EXPECT_THAT(run.names("pins"), IsEmpty());
+  EXPECT_THAT(run.journal().find(SaveId{2, 1, 0})->pins, IsEmpty());
+}
+
+TEST(PinnedReader, ChoosesAgainWhatWasCondemnedMeanwhile) {
+  TestRun run;
+  run.train(1, 1, keeping_one());
+  // It has read the journal and stands before its first heartbeat, for an hour.
+  run.world.faults().plan(
+      {.kind = FaultKind::hang, .op = SimOp::rename, .path = "pins/*", .hang = std::chrono::hours(1)});
+  run.begin([](TestLife& me) {
+    auto reader = Reader::open(me.seams, "newest", me.by(), Hold::pin);
+    ASSERT_TRUE(reader.ok()) << reader.error().what();
+    EXPECT_EQ(reader.value().saved().commit.save.name(), "4.a2");
+    EXPECT_TRUE(reader.value().close(me.by()).ok());
+  });
+  run.begin(
+      [&](TestLife& me) {
+        while (run.world.faults().hit_count() == 0) pass(me.seams, std::chrono::milliseconds(1));
+        ASSERT_TRUE(me.restore().ok());
+        for (std::uint64_t step = 2; step <= 4; ++step) ASSERT_TRUE(me.save_fully(step).ok());
+        ASSERT_TRUE(me.close().ok());
+      },
+      keeping_one());
+  EXPECT_EQ(run.world.run().failure, "");
+  EXPECT_THAT(run.names("pins"), IsEmpty());
+}
+
+/// A run that was closed, by a process that is still there; then somebody reads it.
+void expect_still_closed(Hold hold, bool is_written) {
+  TestRun run;
+  run.begin([&](TestLife& me) {
+    ASSERT_TRUE(me.restore().ok());
+    ASSERT_TRUE(me.save_fully(1).ok());
+    ASSERT_TRUE(me.close().ok());
+    const DiskImage before = run.world.disk().image();
+    auto reader = Reader::open(me.seams, "newest", me.by(), hold);
+    ASSERT_TRUE(reader.ok());
+    EXPECT_TRUE(reader.value().close(me.by()).ok());
+    EXPECT_EQ(run.world.disk().image().hash() != before.hash(), is_written);
+    pass(me.seams, std::chrono::hours(1));
+  });
+  run.begin([](TestLife& me) {
+    pass(me.seams, std::chrono::minutes(1));
+    const auto restored = me.restore();
+    EXPECT_TRUE(restored.ok()) << restored.error().what();
+  });
+  EXPECT_EQ(run.world.run().failure, "");
+}
+
+TEST(PinnedReader, LeavesARunClosed) {
+  expect_still_closed(Hold::pin, true);
+  expect_still_closed(Hold::if_alive, false);
+}
+
+TEST(PinnedReader, IsRefusedByStorageThatTakesNothingUnlessItNeedNotPin) {
+  TestRun run;
+  run.train(1, 1);
+  EXPECT_TRUE(run.start().ok());
+  run.live([](TestLife& me) { ASSERT_TRUE(me.restore().ok()); });  // and is killed: not closed
+  run.live([&](TestLife& me) {
+    run.world.faults().plan({.kind = FaultKind::no_space, .op = SimOp::write, .path = "pins/*", .count = 2});
+    EXPECT_TRUE(Reader::open(me.seams, "newest", me.by(), Hold::pin).is(Code::no_space));
+    auto reader = Reader::open(me.seams, "newest", me.by(), Hold::if_alive);
+    ASSERT_TRUE(reader.ok()) << reader.error().what();
+    EXPECT_TRUE(reader.value().read({}, me.by()).ok());
   });
 }
 

@@ -29,8 +29,7 @@ Owner this_owner(const Seams& seams) {
 Result<> check_owner(const Seams& seams, const History& history, const std::optional<Hint>& hint,
                      bool is_takeover) {
   const Attempt* newest = history.newest_attempt();
-  if (newest == nullptr || is_takeover) return Done{};
-  if (hint && hint->closed == newest->slot) return Done{};
+  if (newest == nullptr || is_takeover || closed_open(history, hint)) return Done{};
   const Owner& owner = newest->open.owner;
   const StoreIdentity where = seams.store.identity();
   if (owner.device != where.device || owner.inode != where.inode) return Done{};
@@ -44,6 +43,19 @@ Result<> check_owner(const Seams& seams, const History& history, const std::opti
                                                newest->open.attempt, owner.pid, owner.host,
                                                owner.job.empty() ? "" : ", ", owner.job))
       .next(fmt::format("kill {}", owner.pid));
+}
+
+std::optional<std::uint64_t> closed_open(const History& history, const std::optional<Hint>& hint) {
+  const Attempt* newest = history.newest_attempt();
+  const bool is_closed = newest != nullptr && hint && hint->closed == newest->slot;
+  return is_closed ? hint->closed : std::nullopt;
+}
+
+void say_closed(const Seams& seams, const History& history, std::optional<std::uint64_t> open,
+                const Deadline& by) {
+  if (!open) return;
+  const Hint hint{history.genesis()->run, history.next_slot() - 1, history.head(), open};
+  (void)seams.store.advise(kHintKey, as_bytes(encode_hint(hint)), by);
 }
 
 }  // namespace unbroken

@@ -1,5 +1,6 @@
 #pragma once
 // Who holds a run. This only stops accidents; safety is the journal's.
+#include <cstdint>
 #include <optional>
 
 #include "engine/seams.h"
@@ -16,5 +17,13 @@ Owner this_owner(const Seams& seams);
 /// process: ok, the new OPEN fences it. Errors: bad_argument, naming the process.
 Result<> check_owner(const Seams& seams, const History& history, const std::optional<Hint>& hint,
                      bool is_takeover);
+
+/// Slot of the newest OPEN, where its owner said that it closed.
+std::optional<std::uint64_t> closed_open(const History& history, const std::optional<Hint>& hint);
+/// Says in the hint that the owner of this OPEN closed; does nothing without one. Who appends after that
+/// overwrites the hint, and says it again. Advisory: without it the next start looks whether the owner is
+/// alive.
+void say_closed(const Seams& seams, const History& history, std::optional<std::uint64_t> open,
+                const Deadline& by);
 
 }  // namespace unbroken
