@@ -58,26 +58,47 @@ namespace {
 /// Means over one cycle: a recovery (repeated when it fails itself) and the up-time after it.
 struct Cycle {
   double length_s;
-  double up_s;       ///< mtti
-  double work_s;     ///< done in the up-time, whether it is kept or not
+  double up_s;    ///< mtti
+  double work_s;  ///< done in the up-time, whether it is kept or not
+  double stall_s;
   double snapped_s;  ///< of it, in completed snapshots
   double durable_s;  ///< of it, in snapshots that were durable before the failure
 };
+
+struct UpTime {
+  double work_s, stall_s;
+};
+
+/// One stretch at full speed and its stall, then periods that begin with a write behind the training.
+UpTime up_time_of(double interval_s, const JobTimes& job) {
+  const double m = job.mtti_s, slowed_s = job.slowdown * job.persist_s;
+  const auto within = [m](double from_s, double to_s) {  // of the up-time, between these two moments of it
+    return -m * std::exp(-from_s / m) * std::expm1((from_s - to_s) / m);
+  };
+  const double first_s = interval_s + job.stall_s, stretch_s = interval_s + slowed_s;
+  const double period_s = stretch_s + job.stall_s;
+  UpTime later{within(0, interval_s), within(stretch_s, period_s)};
+  if (slowed_s > 0) {
+    const double written_s = std::min(job.persist_s, stretch_s);  // several writes: slowed all the time
+    later.work_s = (1 - slowed_s / written_s) * within(0, written_s) + within(written_s, stretch_s);
+  }
+  const double times = std::exp(-first_s / m) / -std::expm1(-period_s / m);
+  return {within(0, interval_s) + times * later.work_s, within(interval_s, first_s) + times * later.stall_s};
+}
 
 Cycle cycle_of(double interval_s, const JobTimes& job) {
   const double m = job.mtti_s;
   const double period = interval_s + job.cost_s();
   // In units of e^(T/M) - 1, so that neither tiny nor huge ratios lose digits.
   const double periods = 1 / std::expm1(period / m);
-  const double snapped = interval_s * periods;
-  // An up-time ends inside a period after work that is min(X mod T, tau) long on average.
-  const double work = m * std::expm1(-interval_s / m) / std::expm1(-period / m);
+  const double snapped = interval_s * periods * std::exp(job.slowdown * job.persist_s / m);
+  const UpTime up = up_time_of(interval_s, job);
   const auto cycle = [&](double first_s) {
     return m * (1 - std::expm1(-first_s / m) * std::exp(job.recovery_s / m));
   };
   const double g = job.notice_share;
   const double length = (1 - g) * cycle(job.recovery_s) + g * cycle(job.recovery_s + job.notice_cost_s);
-  return {length, m, work, snapped, snapped * std::exp(-job.persist_s / m)};
+  return {length, m, up.work_s, up.stall_s, snapped, interval_s * periods * std::exp(-job.lag_s() / m)};
 }
 
 }  // namespace
@@ -106,8 +127,8 @@ Waste waste_of(double interval_s, const JobTimes& job) {
   }
   const auto share = [&](double seconds) { return std::max(seconds, 0.0) / c.length_s; };
   out.recovery = share(c.length_s - c.up_s);
-  out.stall = share(c.up_s - c.work_s) * stall_share;
-  out.slowdown = share(c.up_s - c.work_s) * (1 - stall_share);
+  out.stall = cost > job.stall_s ? share(c.stall_s) : share(c.up_s - c.work_s);
+  out.slowdown = cost > job.stall_s ? share(c.up_s - c.work_s - c.stall_s) : 0;
   out.lost_work = (1 - job.notice_share) * share(c.work_s - c.snapped_s);
   out.persist_lag = (1 - job.notice_share) * share(c.snapped_s - c.durable_s);
   return out;

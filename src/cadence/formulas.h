@@ -44,14 +44,17 @@ struct JobTimes {
   double notice_cost_s = 0;  ///< time from such a notice until the emergency save is committed
   /// What one save costs the loop: the stall and the slowdown of the time behind it.
   double cost_s() const { return stall_s + slowdown * persist_s; }
+  /// By how much later than a whole number of periods a save is durable: the first stretch after a recovery
+  /// has no write behind it, and is shorter by what one slows.
+  double lag_s() const { return (1 - slowdown) * persist_s; }
 };
 
 /// F4 and F5: the share of all time that becomes work which is never done again,
-/// tau e^(-P/M) / (M e^(R/M) (e^((tau + cost)/M) - 1)). Exact for exponential failures, which may also hit
-/// stalls and recoveries, and for any number of saves in flight as long as period >= persist / in flight.
-/// With notices an up-time that ends with one keeps all its work.
-/// Domain: interval > 0.   Source: Daly 2006, the complete model; the factor e^(-P/M) because an up-time X
-/// leaves floor((X - P)/T) durable checkpoints, the mean of which is e^(-P/M)/(e^(T/M) - 1).
+/// tau e^(-(1-s)P/M) / (M e^(R/M) (e^(T/M) - 1)) with T = tau + cost. Exact for exponential failures, which
+/// may also hit stalls and recoveries, with one save in flight; without a slowdown for any number of them, as
+/// long as period >= persist / in flight. With notices an up-time that ends with one keeps all its work.
+/// Domain: interval > 0.   Source: Daly 2006, the complete model; the factor because an up-time X leaves
+/// floor((X - (1-s)P)/T) durable checkpoints, the mean of which is e^(-(1-s)P/M)/(e^(T/M) - 1).
 double efficiency(double interval_s, const JobTimes& job);
 
 /// Where the time goes; the parts and the efficiency sum to 1, none is negative.

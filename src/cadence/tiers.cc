@@ -218,8 +218,9 @@ double tier_efficiency(const TierJob& job) {
   if (!std::isfinite(job.mtti_s)) return job.interval_s / (job.interval_s + mean_cost_s(levels));
   const std::size_t top = levels.size() - 1;
   const Outcome whole = block_of_safest(job.interval_s, levels, job.mtti_s);
-  double lag = 0;
   const double period = job.interval_s + mean_cost_s(levels);
+  // The first stretch after a recovery has no write behind it.
+  double lag = -mean_of(levels, [](const TierTimes& times) { return times.slowdown_s; }) / job.mtti_s;
   for (std::size_t i = 0; i < levels.size(); ++i)
     lag += levels[i].times.share * (levels[i].times.persist_s + missed_s(levels, i, period, job.mtti_s)) /
            job.mtti_s;

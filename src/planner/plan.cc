@@ -104,7 +104,7 @@ double first_order_efficiency(const SavePlan& saves) {
   }
   const JobTimes& t = saves.times;
   const double period = saves.interval_s + t.cost_s();
-  const double lost = (1 - t.notice_share) * (period / 2 + t.persist_s) + t.recovery_s;
+  const double lost = (1 - t.notice_share) * (period / 2 + t.lag_s()) + t.recovery_s;
   return std::clamp(1 - t.cost_s() / period - lost / t.mtti_s, 0.0, 1.0);
 }
 
