@@ -6,10 +6,19 @@
 #include "cli/look.h"
 #include "cli/plan_command.h"
 #include "engine/account.h"
+#include "engine/start/owner.h"
 
 namespace unbroken {
 
 namespace {
+
+/// What the plan does not count yet.
+std::string ending_of(const Look& look, const Account& account) {
+  const Attempt* newest = look.history().newest_attempt();
+  if (newest == nullptr || newest->slot != account.open_slot || account.is_closed) return "";
+  if (liveness_of_owner(look.seams(), *newest) != Liveness::dead) return "";
+  return "; this life has ended without a close: what it lost counts from the next start on";
+}
 
 Result<> explain(const std::string& directory, bool is_json) {
   UNBROKEN_TRY(const Look look, look_at(directory));
@@ -19,8 +28,11 @@ Result<> explain(const std::string& directory, bool is_json) {
     return pointing_to_list(Error(Code::not_found, "no save of this run was made and measured yet"),
                             directory);
   const CadencePlan& plan = account.value().plan;
-  if (is_json) return print_json(explain_json(plan, account.value().mtti_ci95));
-  return print(explain_text(plan, account.value().mtti_ci95) + "\n");
+  const std::string more = ending_of(look, account.value());
+  Json json = explain_json(plan, account.value().mtti_ci95);
+  json["text"] = json["text"].get<std::string>() + more;
+  if (is_json) return print_json(json);
+  return print(json["text"].get<std::string>() + "\n");
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 """`unbroken explain`: the arithmetic of an interval, in the numbers of a run."""
 
 import json
+import os
 import re
+import signal
 
+import program
 from program import train, unbroken, unbroken_json
 
 KEYS = {"interval_s", "stall_s", "persist_s", "mtti_s", "mtti_ci95_s", "failures", "node_days", "prior", "recovery_s",
@@ -33,6 +36,18 @@ def test_believes_no_account_that_is_damaged(copied):
     for path in (copied / "metrics").glob("*.account"):
         path.write_bytes(path.read_bytes().replace(b"stall_s", b"stall_t", 1))
     assert unbroken("explain", copied)[0] == 66
+
+
+def test_says_that_an_end_is_not_counted_yet(tmp_path):
+    process = program.start(program.python(program.SAVING, tmp_path / "run", 100000, 1, 0.01))
+    try:
+        while unbroken("explain", tmp_path / "run")[0] != 0:
+            assert process.poll() is None, process.communicate()
+        assert "counts from the next start on" not in unbroken("explain", tmp_path / "run")[1]
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert "this life has ended without a close" in unbroken_json("explain", tmp_path / "run")[1]["text"]
 
 
 def test_a_second_life_goes_by_the_first(tmp_path):

@@ -253,8 +253,7 @@ class Doctor {
     const Owner here = this_owner(seams_);
     const std::string who = fmt::format("process {} on {}", owner.pid, owner.host);
     const bool is_rebooted = owner.host == here.host && owner.boot_id != here.boot_id;
-    const Liveness liveness = seams_.process.liveness(
-        {owner.host, owner.boot_id, owner.pid_namespace, owner.pid, owner.start_ticks});
+    const Liveness liveness = liveness_of_owner(seams_, *newest);
     if (owner.device != here.device || owner.inode != here.inode) {
       end.why = fmt::format(
           "it did not end in an orderly way before this directory was copied or moved; it was {}", who);

@@ -26,18 +26,28 @@ Owner this_owner(const Seams& seams) {
   return owner;
 }
 
+namespace {
+
+ProcessIdentity identity_of(const Owner& owner) {
+  return {owner.host, owner.boot_id, owner.pid_namespace, owner.pid, owner.start_ticks};
+}
+
+}  // namespace
+
+Liveness liveness_of_owner(const Seams& seams, const Attempt& attempt) {
+  const Owner& owner = attempt.open.owner;
+  const StoreIdentity where = seams.store.identity();
+  if (owner.device != where.device || owner.inode != where.inode) return Liveness::unknown;
+  return seams.process.liveness(identity_of(owner));
+}
+
 Result<> check_owner(const Seams& seams, const History& history, const std::optional<Hint>& hint,
                      bool is_takeover) {
   const Attempt* newest = history.newest_attempt();
   if (newest == nullptr || is_takeover || closed_open(history, hint)) return Done{};
   const Owner& owner = newest->open.owner;
-  const StoreIdentity where = seams.store.identity();
-  if (owner.device != where.device || owner.inode != where.inode) return Done{};
-  const ProcessIdentity identity{owner.host, owner.boot_id, owner.pid_namespace, owner.pid,
-                                 owner.start_ticks};
-  const ProcessIdentity me = seams.process.self();
-  if (identity == me) return Done{};
-  if (seams.process.liveness(identity) != Liveness::alive) return Done{};
+  if (identity_of(owner) == seams.process.self()) return Done{};
+  if (liveness_of_owner(seams, *newest) != Liveness::alive) return Done{};
   return Error(Code::bad_argument, fmt::format("attempt {} of this run is alive: process {} on {}{}{}: end "
                                                "it first, or start with takeover=True",
                                                newest->open.attempt, owner.pid, owner.host,

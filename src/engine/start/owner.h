@@ -12,6 +12,10 @@ namespace unbroken {
 /// This process, this job, this directory.
 Owner this_owner(const Seams& seams);
 
+/// What can be seen from here of the process that opened this attempt; unknown on another host and in a copy
+/// of the directory.
+Liveness liveness_of_owner(const Seams& seams, const Attempt& attempt);
+
 /// Refuses where the owner of the newest attempt can be seen alive on this machine, in this directory. Where
 /// that cannot be decided (another host, a copied directory), where it said that it closed, and for this very
 /// process: ok, the new OPEN fences it. Errors: bad_argument, naming the process.
