@@ -68,7 +68,9 @@ Result<> OsFs::check_alive() const {
 }
 
 Result<> OsFs::set_mode(int file, mode_t mode, const Ownership& ownership) {
-  if (ownership.group && ::fchown(file, static_cast<uid_t>(-1), *ownership.group) != 0)
+  constexpr auto kSame = static_cast<uid_t>(-1);
+  const bool is_given = ownership.group || ownership.owner;
+  if (is_given && ::fchown(file, ownership.owner.value_or(kSame), ownership.group.value_or(kSame)) != 0)
     return errno_error(errno, "fchown");
   if (::fchmod(file, mode) != 0) return errno_error(errno, "fchmod");
   return Done{};

@@ -22,9 +22,11 @@
 namespace unbroken {
 
 struct OsFsOptions {
-  bool is_created = false;          ///< make the directory and those above it where they are missing
-  std::string group = {};           ///< name or number: files 0660, folders 2770 of it; empty: 0600 and 0700
-  bool is_joining = false;          ///< without `group`: that of the directory, where it was made for one
+  bool is_created = false;  ///< make the directory and those above it where they are missing
+  std::string group = {};   ///< name or number: files 0660, folders 2770 of it; empty: 0600 and 0700
+  /// For those who add to what belongs to others, who have to be able to read it: where the group may write
+  /// in the directory, files are of that group; what root makes is the owner's of the directory.
+  bool is_joining = false;
   bool is_lookup_portable = false;  ///< go without openat2, as on kernels before 5.6
   const Syscalls* calls = &kSyscalls;
 };
@@ -82,6 +84,7 @@ class OsFs final : public Fs {
  private:
   struct Ownership {
     std::optional<gid_t> group;
+    std::optional<uid_t> owner = {};
     mode_t file_mode() const { return group ? 0660 : 0600; }
     mode_t folder_mode() const { return group ? 02770 : 0700; }
   };

@@ -261,14 +261,30 @@ TEST(OsFs, GivesFilesToTheGroup) {
   }
 }
 
-TEST(OsFs, JoinsTheGroupThatTheDirectoryWasMadeFor) {
+TEST(OsFs, JoinsTheGroupThatMayWriteInTheDirectory) {
   for (const bool is_shared : {false, true}) {
     const TemporaryDirectory base;
-    const std::string group = is_shared ? std::to_string(::getgid()) : "";
-    open_fs(base / "run", {.is_created = true, .group = group});
+    open_fs(base / "run", {.is_created = true});
+    ASSERT_EQ(::chmod((base / "run").c_str(), is_shared ? 0770 : 0700), 0);
     const auto fs = open_fs(base / "run", {.is_joining = true});
     ASSERT_TRUE(put(*fs, "file", "x").ok());
     EXPECT_EQ(mode_of(base / "run/file"), is_shared ? 0660U : 0600U);
+  }
+}
+
+TEST(OsFs, LeavesWhatRootAddsToTheOwnerOfTheDirectory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give files away";
+  const TemporaryDirectory base;
+  open_fs(base / "run", {.is_created = true});
+  ASSERT_EQ(::chown((base / "run").c_str(), 12345, 23456), 0);
+  const auto fs = open_fs(base / "run", {.is_joining = true});
+  ASSERT_TRUE(put(*fs, "file", "x").ok());
+  ASSERT_TRUE(fs->append("log", as_bytes("x")).ok());
+  ASSERT_TRUE(fs->make_dir("folder").ok());
+  for (const char* name : {"run/file", "run/log", "run/folder"}) {
+    struct stat status{};
+    ASSERT_EQ(::stat((base / name).c_str(), &status), 0);
+    EXPECT_EQ(status.st_uid, 12345U) << name;
   }
 }
 

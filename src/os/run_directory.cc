@@ -79,7 +79,7 @@ std::string absolute(const std::string& path) {
 Result<OsFs::Ownership> OsFs::ownership_of(const std::string& group) {
   if (group.empty()) return Ownership{};
   if (const auto number = parse_u64(group, UINT32_MAX - 1); number.ok())
-    return Ownership{static_cast<gid_t>(number.value())};
+    return Ownership{.group = static_cast<gid_t>(number.value())};
   std::vector<char> room(64 * 1024);
   struct group entry{};
   struct group* found = nullptr;
@@ -87,7 +87,7 @@ Result<OsFs::Ownership> OsFs::ownership_of(const std::string& group) {
   if (number != 0) return errno_error(number, "getgrnam", group);
   if (found == nullptr)
     return Error(Code::bad_argument, fmt::format("group {}: there is none of this name", group));
-  return Ownership{found->gr_gid};
+  return Ownership{.group = found->gr_gid};
 }
 
 /// Makes what is missing, as `mkdir -p` does, closed to others from the first moment, and durable.
@@ -126,11 +126,12 @@ Result<std::unique_ptr<OsFs>> OsFs::open(std::string_view directory, const OsFsO
   if (opened < 0 && errno == ENOTDIR)
     return Error(Code::bad_argument, fmt::format("{}: is not a directory", path)).from_system(ENOTDIR);
   UNBROKEN_TRY(Descriptor root, adopt(opened, "open", path));
-  constexpr mode_t kOfAGroup = S_ISGID | S_IRWXG;
   struct stat status{};
-  if (options.is_joining && !ownership.group && ::fstat(root.get(), &status) == 0 &&
-      (status.st_mode & kOfAGroup) == kOfAGroup)
-    ownership.group = status.st_gid;
+  if (options.is_joining && ::fstat(root.get(), &status) == 0) {
+    const bool is_root = ::geteuid() == 0, is_shared = (status.st_mode & S_IRWXG) == S_IRWXG;
+    if (is_shared && (is_root || ::group_member(status.st_gid) != 0)) ownership.group = status.st_gid;
+    if (is_root) ownership.owner = status.st_uid;
+  }
   return std::unique_ptr<OsFs>(new OsFs(std::move(root), absolute(path), ownership, options));
 }
 

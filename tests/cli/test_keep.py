@@ -1,6 +1,9 @@
 """keep, unkeep, rm, and the ways to name a checkpoint: what they print, and how they end."""
 
 import json
+import os
+import pwd
+import shutil
 
 import pytest
 from program import python, run, train, unbroken, unbroken_json
@@ -105,3 +108,14 @@ def test_rm_spares_what_a_life_resumed_from(scored):
     train(scored, code=code)
     assert "resume" in kept(scored)["3.a1"]
     assert "resume" in refused("rm", scored, "3", "--force")["message"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes where it has no permission")
+def test_what_root_appends_is_read_by_the_owner_of_the_run(scored, public):
+    nobody = pwd.getpwnam("nobody")
+    directory = shutil.copytree(scored, public.folder / "run")
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+    assert unbroken("keep", directory, "9")[0] == 0
+    status, out, err = public.unbroken("ls", directory)
+    assert status == 0 and "tag:kept" in out, err
