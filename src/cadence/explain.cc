@@ -83,6 +83,8 @@ Json explain_json(const CadencePlan& plan, const Cadence::Range& mtti_ci95) {
           {"floor_s", json_number(plan.floor_s)},
           {"bound_by", std::string(name_of(plan.bound_by))},
           {"efficiency", json_number(plan.efficiency)},
+          {"promise_breaks", plan.breaks},
+          {"exposed_s", json_number(plan.exposed_s)},
           {"text", explain_text(plan, mtti_ci95)}};
 }
 

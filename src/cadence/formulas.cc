@@ -67,6 +67,7 @@ struct Cycle {
 
 struct UpTime {
   double work_s, stall_s;
+  double snapshots;  ///< completed
 };
 
 /// One stretch at full speed and its stall, then periods that begin with a write behind the training.
@@ -77,13 +78,14 @@ UpTime up_time_of(double interval_s, const JobTimes& job) {
   };
   const double first_s = interval_s + job.stall_s, stretch_s = interval_s + slowed_s;
   const double period_s = stretch_s + job.stall_s;
-  UpTime later{within(0, interval_s), within(stretch_s, period_s)};
+  UpTime later{within(0, interval_s), within(stretch_s, period_s), 1};
   if (slowed_s > 0) {
     const double written_s = std::min(job.persist_s, stretch_s);  // several writes: slowed all the time
     later.work_s = (1 - slowed_s / written_s) * within(0, written_s) + within(written_s, stretch_s);
   }
   const double times = std::exp(-first_s / m) / -std::expm1(-period_s / m);
-  return {within(0, interval_s) + times * later.work_s, within(interval_s, first_s) + times * later.stall_s};
+  return {within(0, interval_s) + times * later.work_s, within(interval_s, first_s) + times * later.stall_s,
+          times};
 }
 
 Cycle cycle_of(double interval_s, const JobTimes& job) {
@@ -91,14 +93,18 @@ Cycle cycle_of(double interval_s, const JobTimes& job) {
   const double period = interval_s + job.cost_s();
   // In units of e^(T/M) - 1, so that neither tiny nor huge ratios lose digits.
   const double periods = 1 / std::expm1(period / m);
-  const double snapped = interval_s * periods * std::exp(job.slowdown * job.persist_s / m);
   const UpTime up = up_time_of(interval_s, job);
   const auto cycle = [&](double first_s) {
     return m * (1 - std::expm1(-first_s / m) * std::exp(job.recovery_s / m));
   };
   const double g = job.notice_share;
   const double length = (1 - g) * cycle(job.recovery_s) + g * cycle(job.recovery_s + job.notice_cost_s);
-  return {length, m, up.work_s, up.stall_s, snapped, interval_s * periods * std::exp(-job.lag_s() / m)};
+  return {length,
+          m,
+          up.work_s,
+          up.stall_s,
+          interval_s * up.snapshots,
+          interval_s * periods * std::exp(-job.lag_s() / m)};
 }
 
 }  // namespace

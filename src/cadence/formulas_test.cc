@@ -130,6 +130,8 @@ TEST(Waste, PartsSumToTheRest) {
             EXPECT_GE(part, 0);
         }
   EXPECT_EQ(waste_of(10, {.stall_s = 1, .mtti_s = 1, .recovery_s = 1e6}).sum(), 1);
+  const JobTimes never{.stall_s = 5, .mtti_s = 0.001, .persist_s = 60, .slowdown = 0.3};  // nothing is kept
+  EXPECT_NEAR(waste_of(100, never).sum(), 1, 1e-9);
 }
 
 TEST(Series, GivesTheMeasuredClusters) {

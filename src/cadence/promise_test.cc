@@ -68,6 +68,7 @@ TEST(Promise, SaysThatMoreThanWasPromisedWouldBeLost) {
   cadence.on_kept(230, 240);
   cadence.on_cost({2, 10}, 240);
   EXPECT_EQ(told(), "");
+  EXPECT_EQ(explain_json(cadence.plan(), cadence.mtti_ci95_s())["promise_breaks"], 1);
   const std::string text = explain_text(cadence.plan(), cadence.mtti_ci95_s());
   EXPECT_NE(text.find("rpo was not kept 1 time in this life: up to 2m 22s would have been lost"),
             std::string::npos)
