@@ -336,14 +336,22 @@ DiskImage disk_with(std::uint64_t saves) {
 /// What a process does in a sweep: so many more steps, each saved and collected; then a look.
 struct Workload {
   std::uint64_t before, saves, loads;
+  Hold hold = Hold::nothing;
 };
 
 }  // namespace
 
 Swept sweep(std::size_t states_max, std::size_t part, std::size_t parts) {
   Swept out;
-  for (const Workload w :
-       {Workload{0, 1, 0}, {0, 2, 0}, {0, 1, 1}, {2, 1, 0}, {2, 2, 0}, {2, 1, 1}, {2, 3, 0}, {0, 3, 0}}) {
+  for (const Workload w : {Workload{0, 1, 0},
+                           {0, 2, 0},
+                           {0, 1, 1},
+                           {2, 1, 0},
+                           {2, 2, 0},
+                           {2, 1, 1},
+                           {2, 3, 0},
+                           {0, 3, 0},
+                           {2, 1, 1, Hold::pin}}) {
     const Life life{.steps = w.before + w.saves, .keep_last = 1, .verified_min = 1, .is_draining = true};
     ++out.workloads;
     std::optional<Oracle> oracle;
@@ -357,7 +365,7 @@ Swept sweep(std::size_t states_max, std::size_t part, std::size_t parts) {
         [&](SimProcess& me) {
           oracle.emplace(me.world());
           live(me, life, *oracle);
-          for (std::uint64_t i = 0; i < w.loads; ++i) evaluate(me);
+          for (std::uint64_t i = 0; i < w.loads; ++i) evaluate(me, kFoldEvery, w.hold);
         },
         [&](SimWorld& after, const Crash& crash) {
           if (!out.failure.empty()) return;
@@ -368,9 +376,9 @@ Swept sweep(std::size_t states_max, std::size_t part, std::size_t parts) {
           after.spawn("next", [&](SimProcess& me) { live(me, life, here); });
           if (settle(after, here)) here.check_swept();
           if (!after.failure().empty())
-            out.failure =
-                fmt::format("{} before, {} saves, {} loads, crash at call {}{}: {}", w.before, w.saves,
-                            w.loads, crash.op, crash.is_power_loss ? " with the power" : "", after.failure());
+            out.failure = fmt::format("{} before, {} saves, {} loads{}, crash at call {}{}: {}", w.before,
+                                      w.saves, w.loads, w.hold == Hold::pin ? " pinned" : "", crash.op,
+                                      crash.is_power_loss ? " with the power" : "", after.failure());
         });
     out.crashes += count.states;
     out.is_complete = out.is_complete && count.is_complete;

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "engine/driver.h"
-#include "engine/read/reader.h"
 #include "filestore/leftovers.h"
 #include "filestore/probe.h"
 #include "journal/fold/fold.h"
@@ -165,11 +164,11 @@ Result<History> declare_void(SimProcess& me, std::uint64_t slot) {
   return run(site.seams, VoidSlot(slot, site.seams.draw(), 0), site.seams.within(kLong));
 }
 
-void evaluate(SimProcess& me, std::uint64_t fold_every) {
+void evaluate(SimProcess& me, std::uint64_t fold_every, Hold hold) {
   Site site(me, fold_every);
   const Deadline by = site.seams.within(kLong);
   for (bool is_vanished = true; is_vanished;) {
-    auto reader = Reader::open(site.seams, "newest", by);
+    auto reader = Reader::open(site.seams, "newest", by, hold);
     if (!reader.ok()) return;
     Model model;
     const auto targets = model.targets(reader.value().saved());
@@ -180,6 +179,7 @@ void evaluate(SimProcess& me, std::uint64_t fold_every) {
     if (read.ok() && !model.is_exactly(step))
       me.world().fail(fmt::format("an evaluation read a state that is not that of step {}", step));
     is_vanished = read.is(Code::vanished);
+    (void)reader.value().close(by);
   }
 }
 

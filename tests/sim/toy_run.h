@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/read/reader.h"
 #include "filestore/file_store.h"
 #include "sim/sim_world.h"
 
@@ -85,9 +86,9 @@ std::uint64_t content_after(std::uint64_t step);
 void live(SimProcess& me, const Life& life, Oracle& oracle);
 /// Declares a slot void, as a person does who runs `unbroken doctor --void`.
 Result<History> declare_void(SimProcess& me, std::uint64_t slot);
-/// Reads the newest checkpoint without writing, as an evaluation does.
-void evaluate(SimProcess& me, std::uint64_t fold_every = kFoldEvery);
-/// The same under a pin, for a while, several times.
+/// Reads the newest checkpoint, as an evaluation does.
+void evaluate(SimProcess& me, std::uint64_t fold_every = kFoldEvery, Hold hold = Hold::nothing);
+/// Does so under a pin, for a while, several times.
 void evaluate_pinned(SimProcess& me, Duration pin_lasts, SimRandom random);
 
 }  // namespace unbroken::toy

@@ -246,7 +246,7 @@ class Doctor {
     if (newest == nullptr) return std::nullopt;
     const Owner& owner = newest->open.owner;
     LastEnd end{newest->open.attempt, {}, {}};
-    if (look_.journal.hint && look_.journal.hint->closed == newest->slot) {
+    if (closed_open(history(), look_.journal.hint)) {
       end.why = "it ended in an orderly way: finished, or stopped with its state saved";
       return end;
     }
