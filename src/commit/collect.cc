@@ -8,6 +8,7 @@
 #include "commit/decide.h"
 #include "commit/sub_append.h"
 #include "format/keys.h"
+#include "journal/fence.h"
 #include "journal/fold/fold.h"
 #include "journal/retention.h"
 
@@ -65,13 +66,12 @@ struct Collect::Impl {
 
   std::vector<Action> start_append(State next, Decide decide) {
     state = next;
+    if (mine) decide = while_newest(mine->slot, mine->sha256, std::move(decide));
     return append.start(history, draw(), at_unix_ms, std::move(decide));
   }
 
   std::vector<Action> intend() {
     return start_append(State::intending, [this](const History& prefix) -> Result<Decision> {
-      if (mine && !prefix.is_newest(mine->slot, mine->sha256))
-        return Error(Code::fenced, "a newer attempt owns this run");
       UNBROKEN_TRY(const std::optional<SaveId> victim, choose(prefix));
       if (!victim) return Decision(Stand{});
       return Decision(Fact(Intent{*victim}));

@@ -1,28 +1,14 @@
 #include "commit/decide.h"
 
-#include <fmt/format.h>
+#include <utility>
 
 #include "base/mutant.h"
+#include "journal/fence.h"
 
 namespace unbroken {
 
-namespace {
-
-Error superseded(const History& history, const OpenRef& mine) {
-  const Attempt* newest = history.newest_attempt();
-  return Error(
-      Code::fenced,
-      fmt::format(
-          "attempt {} (process {} on {}) took over this run; the attempt opened in slot {} stands down",
-          newest->open.attempt, newest->open.owner.pid, newest->open.owner.host, mine.slot));
-}
-
-}  // namespace
-
 Decide commit_decision(OpenRef mine, Commit commit, CommitFate& fate) {
-  return [mine, commit = std::move(commit), &fate](const History& history) -> Result<Decision> {
-    if (!history.is_newest(mine.slot, mine.sha256) && !UNBROKEN_MUTANT("no_fence"))
-      return superseded(history, mine);
+  const auto decide = [commit = std::move(commit), &fate](const History& history) -> Result<Decision> {
     fate = CommitFate::already;
     if (history.find(commit.save)) return Decision(Stand{});
     fate = CommitFate::dropped;
@@ -34,11 +20,11 @@ Decide commit_decision(OpenRef mine, Commit commit, CommitFate& fate) {
     fate = CommitFate::appended;
     return Decision(Fact(commit));
   };
+  return while_newest(mine.slot, mine.sha256, decide);
 }
 
-Decide abort_decision(OpenRef mine, Abort abort) {
-  return [mine, abort = std::move(abort)](const History& history) -> Result<Decision> {
-    if (!history.is_newest(mine.slot, mine.sha256)) return superseded(history, mine);
+Decide abort_decision(Abort abort) {
+  return [abort = std::move(abort)](const History& history) -> Result<Decision> {
     if (history.find(abort.save) || history.is_aborted(abort.save)) return Decision(Stand{});
     return Decision(Fact(abort));
   };

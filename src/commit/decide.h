@@ -16,7 +16,7 @@ enum class CommitFate : std::uint8_t {
 
 /// Errors: fenced where the newest OPEN is not `mine`. Writes why it stood down to `fate`.
 Decide commit_decision(OpenRef mine, Commit commit, CommitFate& fate);
-/// ABORT only by a process of this attempt and only while the save is not settled.
-Decide abort_decision(OpenRef mine, Abort abort);
+/// ABORT, while the save is not settled.
+Decide abort_decision(Abort abort);
 
 }  // namespace unbroken

@@ -62,7 +62,6 @@ TEST(CommitDecision, IsFencedByANewerOpen) {
   journal.open(2);
   CommitFate fate{};
   EXPECT_TRUE(commit_decision(mine, commit_of({1, 1, 0}), fate)(journal.history).is(Code::fenced));
-  EXPECT_TRUE(abort_decision(mine, {{1, 1, 0}, "why"})(journal.history).is(Code::fenced));
 }
 
 TEST(CommitDecision, TellsAnAttemptByItsRecordAndNotByItsNumber) {
@@ -90,8 +89,7 @@ TEST(AbortDecision, LeavesWhatIsSettled) {
   Folded journal;
   journal.open(1).add(commit_of({5, 1, 0})).add(Abort{{6, 1, 0}, "why"});
   const auto is_appended = [&](SaveId save) {
-    return std::holds_alternative<Fact>(
-        abort_decision(journal.newest(), {save, "why"})(journal.history).value());
+    return std::holds_alternative<Fact>(abort_decision({save, "why"})(journal.history).value());
   };
   EXPECT_FALSE(is_appended({5, 1, 0}));
   EXPECT_FALSE(is_appended({6, 1, 0}));

@@ -9,6 +9,7 @@
 #include "engine/driver.h"
 #include "engine/start/owner.h"
 #include "format/keys.h"
+#include "journal/fence.h"
 #include "restore/decide.h"
 
 namespace unbroken {
@@ -150,9 +151,11 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
     settle_failed(saving->id(), machine.debris(), committed.error());
   }
   const Checkpoint* checkpoint = history_.find(saving->id());
-  if (checkpoint == nullptr)
+  if (checkpoint == nullptr) {
+    if (auto fence = status_->fence()) return fail_save(saving, std::move(*fence));
     return fail_save(saving, committed.ok() ? Error(Code::stopped, "a later step was committed first")
                                             : std::move(committed).error());
+  }
   status_->saved(saving->id(), {.exposed_s = facts.exposed_s,
                                 .durable_s = seconds_of(seams_.clock.now() - began),
                                 .bytes = checkpoint->commit.state_bytes,
@@ -174,8 +177,7 @@ void Background::settle_failed(const SaveId& save, const std::optional<std::vect
     static_cast<void>(seams_.store.remove_folder(save_prefix(save), by()).ok());
   }
   // ABORT stands down where the COMMIT stands after all; then the fold has it.
-  if (auto aborted = append(abort_decision(opened_.open, {save, error.what()})); !aborted.ok())
-    note_fence(aborted.error());
+  if (auto aborted = append(abort_decision({save, error.what()})); !aborted.ok()) note_fence(aborted.error());
 }
 
 void Background::fail_save(const std::shared_ptr<Saving>& saving, Error error) {
@@ -189,9 +191,11 @@ void Background::note_fence(const Error& error) {
 }
 
 Result<bool> Background::append(Decide decide) {
-  UNBROKEN_TRY(
-      Appended appended,
-      run(seams_, Append(history_, seams_.draw(), seams_.clock.wall_unix_ms(), std::move(decide)), by()));
+  UNBROKEN_TRY(Appended appended,
+               run(seams_,
+                   Append(history_, seams_.draw(), seams_.clock.wall_unix_ms(),
+                          while_newest(opened_.open.slot, opened_.open.sha256, std::move(decide))),
+                   by()));
   history_ = std::move(appended.history);
   return appended.record.has_value();
 }

@@ -90,7 +90,7 @@ class Background : public std::enable_shared_from_this<Background> {
                     Result<ReadSave::Found> found);
   void tag_on_strand(const Saving& earlier, Saving& saving, const std::vector<std::string>& tags);
   void collect();
-  /// Appends a record decided by `decide`; keeps the fold. Errors as Append.
+  /// Appends a record decided by `decide` while this attempt is the newest; keeps the fold. Errors as Append.
   Result<bool> append(Decide decide);
 
   // On the io lane:

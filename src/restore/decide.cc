@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "journal/fence.h"
+
 namespace unbroken {
 
 namespace {
@@ -135,12 +137,10 @@ Decide unpin_decision(Unpin unpin) {
 }
 
 Decide policy_decision(OpenRef mine, Policy policy) {
-  return [mine, policy](const History& history) -> Result<Decision> {
-    if (!history.is_newest(mine.slot, mine.sha256))
-      return Error(Code::fenced, "a newer attempt owns this run");
+  return while_newest(mine.slot, mine.sha256, [policy](const History& history) -> Result<Decision> {
     if (history.policy() == policy) return Decision(Stand{});
     return Decision(Fact(policy));
-  };
+  });
 }
 
 }  // namespace unbroken

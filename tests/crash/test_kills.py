@@ -9,7 +9,7 @@ import program
 import pytest
 from kills import kill_often
 from life import TRAINER, Life, Oracle
-from program import TRAIN, python, start
+from program import SAVING, TRAIN, python, start
 
 
 def undisturbed(directory, steps):
@@ -165,6 +165,33 @@ def test_one_that_was_frozen_commits_nothing_after_a_take_over(tmp_path):
     assert second.wait(60) == 75
     attempts = attempts_of(directory)
     assert attempts == sorted(attempts), "the first attempt committed after it was fenced"
+    assert program.unbroken("verify", directory)[0] == 0
+
+
+def stopped_at(point, directory):
+    """A life of ten steps that froze there, in the middle of its passes."""
+    process = start(python(SAVING, directory, 10, 2), env={"UNBROKEN_KILL": f"{point}:stop"})
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert process.poll() is None, process.communicate()
+    return process
+
+
+@pytest.mark.parametrize("point", ["commit.before_write:2", "commit.before_receipt:2", "commit.before_manifest:2",
+                                   "commit.before_append:2", "commit.done:2", "collect.intended:2",
+                                   "collect.before_remove:2", "journal.before_create:5", "journal.after_create:5",
+                                   "journal.appended:5"])
+def test_one_that_was_frozen_anywhere_appends_nothing_after_a_life_that_took_over(point, in_memory):
+    directory = in_memory / "run"
+    first = stopped_at(point, directory)
+    status, _, err = program.run(python(SAVING, directory, 14, 2), env={"UNBROKEN_TAKEOVER": "1"})
+    assert status == 0, err
+    before = program.journal_files(directory)
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=60)
+    assert first.returncode == 82, err
+    assert program.journal_files(directory) == before
+    status, found = program.unbroken_json("doctor", directory)
+    assert status == 0 and "orderly" in found["last_end"]["why"], found
     assert program.unbroken("verify", directory)[0] == 0
 
 

@@ -13,6 +13,7 @@
 #include "cli/doctor/broken_journal.h"
 #include "cli/look.h"
 #include "cli/progress.h"
+#include "engine/account.h"
 #include "engine/driver.h"
 #include "engine/read/reader.h"
 #include "engine/read/verify_folds.h"
@@ -241,12 +242,19 @@ class Doctor {
     return Done{};
   }
 
+  /// The hint says so, or the account, where one that was fenced wrote the hint after it.
+  bool has_closed(const Attempt& attempt) const {
+    if (closed_open(history(), look_.journal.hint)) return true;
+    const auto account = read_account(look_.seams(), history(), look_.by());
+    return account.ok() && account.value().open_slot == attempt.slot && account.value().is_closed;
+  }
+
   std::optional<LastEnd> last_end() const {
     const Attempt* newest = history().newest_attempt();
     if (newest == nullptr) return std::nullopt;
     const Owner& owner = newest->open.owner;
     LastEnd end{newest->open.attempt, {}, {}};
-    if (closed_open(history(), look_.journal.hint)) {
+    if (has_closed(*newest)) {
       end.why = "it ended in an orderly way: finished, or stopped with its state saved";
       return end;
     }
