@@ -12,7 +12,7 @@ import warnings
 from unbroken import _native
 from unbroken._state import tensors
 from unbroken._native import call
-from unbroken._state.attached import Attached
+from unbroken._state.attached import Attached, is_scheduler
 from unbroken._state.plan import Plan
 from unbroken._state.saved import Saved
 from unbroken._state.dtypes import bits_of, describe
@@ -194,8 +194,9 @@ class Filled:
         for name, value in into.items():
             self._attached.add(name, value)
         self._attached.check_owners()
-        self.filling = Filling(way_out)
+        self.ways, self._way_out, self.filling = ways, way_out, Filling(way_out)
         self._filled: dict[int, str] = {}
+        self._groups: list = []  # put back the settings of optimizers, which a new scheduler overwrites
 
     def compare(self, saved) -> Plan:
         """Errors: StateMismatch, Misconfigured, with nothing changed unless it says so."""
@@ -222,4 +223,17 @@ class Filled:
         self._attached.verify(plan, set(self._into))
         for note in plan.notes:
             say(note)
+        if any(map(is_scheduler, self._into.values())):
+            for put_back in self._groups:
+                put_back()
+        self._groups = self._attached.remember_groups()
         return dict(self._into)
+
+    def add(self, name: str, value) -> None:
+        """One more object, which alone is filled from now on."""
+        self._attached.add(name, value)
+        self._into, self._filled, self.filling = {name: value}, {}, Filling(self._way_out)
+
+    def remove(self, name: str) -> None:
+        """Undoes `add`."""
+        self._attached.remove(name)

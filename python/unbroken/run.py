@@ -12,6 +12,8 @@ import os
 
 from unbroken import _native, audit, ending, functional, options, signals
 from unbroken._native import call
+from unbroken._start.lines import start_lines
+from unbroken._start.origin import Origin
 from unbroken._state.attached import Attached, Restoring
 from unbroken._state.permits.ways import Ways
 from unbroken._state.watch import OptimizerWatch
@@ -21,11 +23,9 @@ from unbroken.feeds import Feed
 from unbroken.inside import Inside
 from unbroken.metrics import Metrics, is_late, read
 from unbroken.opened import RUNS
-from unbroken.origin import Origin
 from unbroken.saver import Saver
 from unbroken.saving import Saving
 from unbroken.signals import StopSignal
-from unbroken.start import start_lines
 
 _SLICE_S = 0.2
 
@@ -83,7 +83,7 @@ class Run:
         self._raises = on_save_error == "raise"
         self._watch = OptimizerWatch()
         self._stop = StopSignal()
-        self._restoring: Restoring | None = None  # gives late attaches their part, until the first completed step
+        self._restoring: Restoring | Origin | None = None  # gives late attaches their part, until the first completed step
         self._feeds: list[Feed] = []
         self._saver = Saver(self._session, self._attached, self._raises)
         self._step = 0
@@ -172,9 +172,7 @@ class Run:
             self._watch.add(value)
 
     def _give_part(self, name, value):
-        if name not in self._restoring.saved.roots and any(feed.loader is value for feed in self._feeds):
-            return  # a phase that begins now
-        for note in self._restoring.late(name):
+        for note in self._restoring.late(name, value, any(feed.loader is value for feed in self._feeds)):
             say(note)
 
     def restore(self) -> int:
@@ -218,8 +216,9 @@ class Run:
         for note in notes:
             say(note)
         self._step = report["step"]
+        self._restoring = self._origin if report["fresh"] else restoring
         if not report["fresh"]:
-            self._restoring, self._has_label = restoring, True
+            self._has_label = True
             for feed in self._feeds:
                 feed.epoch = self._attached.epochs.get(self._attached.name_of(feed.loader), feed.epoch)
         self._is_restored = True

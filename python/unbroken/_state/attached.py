@@ -75,10 +75,6 @@ class Attached:
         """What is attached, by name."""
         return dict(self._objects)
 
-    def get(self, name: str):
-        """The object of a name, or None."""
-        return self._objects.get(name)
-
     def name_of(self, value) -> str | None:
         """The name under which an object is attached."""
         return next((name for name, other in self._objects.items() if other is value), None)
@@ -345,19 +341,21 @@ class Restoring:
         self._groups = attached.remember_groups()
         return plan.notes
 
-    def late(self, name: str) -> list[str]:
+    def late(self, name: str, value, is_loader: bool) -> list[str]:
         """Gives an object that was attached after the restore its part. Errors: StateMismatch, as ever."""
+        if is_loader and name not in self.saved.roots:
+            return []  # a phase that begins now
         plan = self._attached.plan(self.saved, {name})
         with self.filling:
-            self._give(name, plan)
+            self._give(name, value, plan)
         return plan.notes
 
-    def _give(self, name, plan):
+    def _give(self, name, value, plan):
         for tensor, pointer, nbytes in plan.destinations():
             if nbytes:
                 ctypes.memmove(pointer, _address(self._kept[tensor]), nbytes)
         plan.finish()
-        if is_scheduler(self._attached.get(name)):
+        if is_scheduler(value):
             for put_back in self._groups:
                 put_back()
         self._attached.verify(plan, {name})

@@ -296,6 +296,64 @@ def test_a_run_begins_from_a_checkpoint_of_another_one(run_dir, fake, first, cap
     assert run._session.described["parent"].startswith(f"{step}.a1 of run")
 
 
+@pytest.mark.parametrize("where", ["before", "after", "body"])
+@pytest.mark.parametrize("only", [None, ["model", "optimizer", "counts"]])
+def test_what_is_attached_late_begins_from_there_too(run_dir, tmp_path, where, only):
+    def script(**ways):
+        torch.manual_seed(0)
+        model, counts = Net(), {"n": torch.zeros(1)}
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with unbroken.Run(tmp_path / "first" if not ways else run_dir, every=1, **ways) as run:
+            run.attach(model=model)
+            if where == "before" or not ways:
+                run.attach(optimizer=optimizer, counts=counts)
+            elif where == "after":
+                run.restore()
+                run.attach(optimizer=optimizer, counts=counts)
+            for step in run.steps(2):
+                if ways and where == "body" and step == 0:
+                    run.attach(optimizer=optimizer, counts=counts)
+                if step == 0:
+                    begun = counts["n"].item(), optimizer.param_groups[0]["lr"]
+                counts["n"] += 1
+                optimizer.param_groups[0]["lr"] /= 2
+        return begun
+
+    assert script() == (0, 0.1)
+    assert script(init_from=tmp_path / "first", only=only) == (2, 0.025)
+
+
+def test_what_is_attached_late_must_fit_the_origin(run_dir, first):
+    with unbroken.Run(run_dir, init_from=first) as run:
+        run.attach(model=made(2)["model"])
+        run.restore()
+        with pytest.raises(StateMismatch, match="other"):
+            run.attach(other={"n": torch.zeros(1)})
+        run.attach(optimizer=torch.optim.Adam(run._attached.objects["model"].parameters(), 0.5))
+        assert run._attached.objects["optimizer"].param_groups[0]["lr"] == 0.1
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_scheduler_made_late_does_not_move_the_rate_of_the_origin(run_dir, tmp_path, where):
+    def script(path, **ways):
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with unbroken.Run(path, every=1, **ways) as run:
+            run.attach(model=model, optimizer=optimizer)
+            if where == "after":
+                run.restore()
+            run.attach(scheduler=(scheduler := torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)))
+            run.restore()
+            begun = optimizer.param_groups[0]["lr"]
+            for _ in run.steps(2):
+                optimizer.step()
+                scheduler.step()
+        return begun
+
+    script(tmp_path / "first")
+    assert script(run_dir, init_from=tmp_path / "first") == 0.025
+
+
 @pytest.mark.parametrize(
     "other, only, kind", [({"width": 5}, None, StateMismatch), ({}, "modl", Misconfigured)]
 )

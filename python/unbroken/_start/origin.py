@@ -36,6 +36,7 @@ class Origin:
         self._path = checked_path(directory if is_split else text)
         self._at = checked_at("init_from", name if is_split else "newest")
         self._filled: Filled | None = None
+        self._name = ""  # of the checkpoint it began with
 
     def look(self, path: str) -> None:
         """Before `path` is made: is there anything to begin with? Errors: those of opening a checkpoint."""
@@ -87,8 +88,33 @@ class Origin:
             raise NothingToResume("init_from=: the directory held a checkpoint a moment ago, and holds none now")
         with naming(self._path):
             checkpoint = read_into(self._path, self._at, self._filled)
+        self._name = checkpoint.name
         attached.parent = f"{checkpoint.name} of run {checkpoint.run} in {self._path}"
         return f"began from {attached.parent}"
+
+    # -- what Restoring does for a checkpoint of this run
+
+    def late(self, name: str, value, is_loader: bool) -> list[str]:
+        """Gives an object that is attached after it was carried out its part. Errors: as carry_out."""
+        filled = self._filled
+        if is_loader and not filled.ways.only:
+            return []
+        filled.add(name, value)
+        try:
+            with naming(self._path):
+                read_into(self._path, self._name, filled)
+        except BaseException:
+            filled.remove(name)
+            raise
+        return []
+
+    def check_taken(self) -> None:
+        """What nothing takes is left in the other run."""
+
+    def end(self) -> list[str]:
+        """The first step is complete."""
+        self._filled = None
+        return []
 
 
 def _holds_checkpoint(path: str) -> bool:
