@@ -120,3 +120,14 @@ def test_empty_integer_and_no_parameters_are_finite(run_dir, fake):
         for _ in run.steps(1):
             pass
     assert fake.DISK[str(run_dir)]["checkpoints"][-1]["health"] == "ok"
+
+
+@pytest.mark.parametrize("dtype, greatest", [("float16", 6e4), ("bfloat16", 3e38), ("float32", 3e38), ("float64", 1e308)])
+def test_great_values_whose_sum_is_not_finite_are_finite(run_dir, fake, capsys, dtype, greatest):
+    net = nn.ParameterList([nn.Parameter(torch.full((1000,), greatest, dtype=getattr(torch, dtype)))])
+    with unbroken.Run(run_dir) as run:
+        run.attach(model=net)
+        for _ in run.steps(1):
+            pass
+    assert fake.DISK[str(run_dir)]["checkpoints"][-1]["health"] == "ok"
+    assert "not finite" not in capsys.readouterr().err

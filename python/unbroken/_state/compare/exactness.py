@@ -139,5 +139,9 @@ def is_finite(objects: dict) -> bool:
 def _all_finite(torch, dtype, several) -> bool:
     if dtype.itemsize < 2:  # few operations exist for these
         several = [tensor.float() for tensor in several]
+    if several[0].device.type == "cpu":
+        # A sum is finite only where every addend is, and takes a tenth of the time of a norm; one that overflowed says nothing.
+        if bool(torch.isfinite(torch.stack([tensor.sum() for tensor in several])).all()):
+            return True
     greatest = torch._foreach_norm(several, float("inf"))
     return bool(torch.isfinite(torch.stack([one.float() for one in greatest])).all())
