@@ -144,4 +144,4 @@ def _all_finite(torch, dtype, several) -> bool:
         if bool(torch.isfinite(torch.stack([tensor.sum() for tensor in several])).all()):
             return True
     greatest = torch._foreach_norm(several, float("inf"))
-    return bool(torch.isfinite(torch.stack([one.float() for one in greatest])).all())
+    return bool(torch.isfinite(torch.stack(list(greatest))).all())
