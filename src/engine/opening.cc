@@ -103,6 +103,7 @@ class Opening {
     Open open;
     open.life = opened_.life;
     open.owner = this_owner(seams_);
+    const std::vector<FellBack> aside = put_aside_after(resume);
     Append append(history_, seams_.draw(), seams_.clock.wall_unix_ms(),
                   open_decision(resume, options_.is_fresh_allowed, std::move(open)));
     UNBROKEN_TRY(Appended appended, run(seams_, std::move(append), by_));
@@ -118,9 +119,28 @@ class Opening {
       opened_.notes.push_back(fmt::format(
           "resume={} was carried out by an earlier attempt: going on from the newest of that lineage",
           options_.resume.text));
+    if (!aside.empty())
+      opened_.notes.push_back(
+          fmt::format("warning: {}: an earlier start put aside what is newer: run `unbroken verify {}`",
+                      passed_over(aside), path_word()));
     note_deaths();
     UNBROKEN_POINT("open.appended");
     return true;
+  }
+
+  /// What is newer on the lineage, and was put aside by a start that then opened no attempt: nobody said so
+  /// yet.
+  std::vector<FellBack> put_aside_after(const Resume& resume) const {
+    std::vector<FellBack> out;
+    if (is_named_ || resume.at.kind != At::Kind::newest) return out;
+    for (const Checkpoint* c : history_.lineage()) {
+      if (resume.save == c->commit.save) break;
+      const auto is_same = [c](const FellBack& fallen) { return fallen.save == c->commit.save; };
+      const bool is_told = std::any_of(opened_.fell_back.begin(), opened_.fell_back.end(), is_same);
+      if (c->is_quarantined() && !c->is_intended && !is_told)
+        out.push_back({c->commit.save, c->quarantine->object, c->quarantine->seen});
+    }
+    return out;
   }
 
   /// A checkpoint may be whole and yet kill whoever loads it. Nothing proves that, so nobody is taken

@@ -7,6 +7,7 @@
 namespace unbroken {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -95,6 +96,20 @@ TEST(Opening, NamesAllThatItPutAsideWhereNothingIsLeft) {
   ASSERT_TRUE(none.is(Code::not_found));
   EXPECT_THAT(none.error().what(), HasSubstr("2.a1, 1.a1 are damaged (2.a1: data/"));
   EXPECT_EQ(none.error().next_command(), "unbroken doctor /runs/mlp");
+}
+
+TEST(Opening, SaysWhatAStartThatBeganNothingPutAside) {
+  EngineOptions named = test_options();
+  named.open.resume = parse_at("3").value();
+  TestRun run;
+  run.train(1, 3);
+  ASSERT_TRUE(run.world.disk().destroy(run.object("3.a1", "manifest-", ".json")));
+  ASSERT_TRUE(run.start(named).is(Code::corrupt));
+  EXPECT_EQ(run.start().value(), 2u);
+  EXPECT_THAT(run.notes, Contains(AllOf(HasSubstr("3.a1 is damaged (3.a1: data/"),
+                                        HasSubstr("an earlier start put aside"))));
+  EXPECT_EQ(run.start().value(), 2u);
+  EXPECT_THAT(run.notes, IsEmpty()) << "that lineage was given up, and it was said";
 }
 
 TEST(Opening, BelievesDamageOnlyTwice) {
