@@ -180,9 +180,9 @@ class Run:
 
         Called by `steps`; again, it does nothing. It ends what an earlier process was doing in this run: that one can
         commit no more. Past damage the next older checkpoint is used, and it is said; one that was named by `resume`
-        is never replaced by another. Errors: StateMismatch (nothing changed, and nothing was written but damage that was met, unless it says so),
-        NothingToResume, CorruptCheckpoint, StorageUnavailable, StorageFull, Misconfigured, Superseded; Interrupted,
-        where SIGTERM came.
+        is never replaced by another. Errors: StateMismatch (nothing changed, and nothing was written but damage that was
+        met, unless it says so), NothingToResume, CorruptCheckpoint, StorageUnavailable, StorageFull, Misconfigured,
+        Superseded; Interrupted, where SIGTERM came.
         """
         return self._restore(is_complete=False)
 
