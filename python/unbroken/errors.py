@@ -8,6 +8,7 @@ Each has `.kind` (the class name), `.exit_code` and `.next_command`: what a pers
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import sys
 import threading
@@ -29,7 +30,7 @@ class _Advice:
     @property
     def next_command(self) -> str:
         words = (self._next or self._default_next).split(" ")
-        where = "DIR" if self.directory is None else shlex.quote(_printable(self.directory))
+        where = "DIR" if self.directory is None else shlex.quote(printable(self.directory))
         return " ".join(where if word == "DIR" else word for word in words)
 
 
@@ -45,13 +46,13 @@ class Error(_Advice, ending.EndsProcess):
     exit_code = 1
 
     def __init__(self, message: str, next_command: str = ""):
-        super().__init__(message)
+        super().__init__(printable(message, may_have_lines=True))
         self._next = next_command
         ending.install()
 
     def last_line(self) -> str:
         """Cause and next command."""
-        return f"error: {self._cause()}" + (f": try `{self.next_command}`" if self.next_command else "")
+        return printable(f"error: {self._cause()}" + (f": try `{self.next_command}`" if self.next_command else ""))
 
     def _cause(self) -> str:
         return str(self).split("\n", 1)[0]
@@ -139,7 +140,7 @@ class _Stop(_Advice, SystemExit):
 
     def __init__(self, message: str, code: int, next_command: str = ""):
         super().__init__(code)
-        self.message, self._next = message, next_command
+        self.message, self._next = printable(message, may_have_lines=True), next_command
         ending.install()
         if threading.current_thread() is not threading.main_thread():
             ending.must_end_with(code)
@@ -161,7 +162,7 @@ class Interrupted(_Stop):
 
     @property
     def _default_next(self) -> str:  # the same command goes on where this process stopped
-        return shlex.join(map(_printable, sys.orig_argv))
+        return shlex.join(map(printable, sys.orig_argv))
 
 
 class Superseded(_Stop):
@@ -204,9 +205,19 @@ def comes_later(name: str) -> Misconfigured:
     return Misconfigured(f"{name}: comes later", "unbroken version")
 
 
-def _printable(text: str) -> str:
-    """Without the lone surrogates that stand for undecodable bytes in paths."""
-    return text.encode("utf-8", "backslashreplace").decode()
+_DISTURBS = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_IN_A_LINE, _IN_LINES = re.compile(f"[{_DISTURBS}]"), re.compile(rf"(?!\n)[{_DISTURBS}]")
+
+
+def printable(text: str, may_have_lines: bool = False) -> str:
+    """`text` as it can be shown in one line (or in its lines), whoever wrote it: what moves the cursor or reorders a line is escaped,
+    and so are the lone surrogates that stand for undecodable bytes in paths."""
+    return (_IN_LINES if may_have_lines else _IN_A_LINE).sub(_escaped, text)
+
+
+def _escaped(match) -> str:
+    point = ord(match[0])
+    return f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}"
 
 
 @contextlib.contextmanager
@@ -258,7 +269,7 @@ class Filling:
 def say(line: str) -> None:
     """One line on stderr, prefixed `unbroken: `. A line that cannot be written is dropped."""
     try:
-        sys.stderr.write(f"unbroken: {line}\n")
+        sys.stderr.write(f"unbroken: {printable(line, may_have_lines=True)}\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import sys
 
-from unbroken.errors import Misconfigured
+from unbroken.errors import Misconfigured, printable
 
 
 class _OnDevice:
@@ -34,7 +34,7 @@ def number(name: str, value):
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.numel() != 1 or value.is_complex():
-            raise Misconfigured(f"log: {name} is a tensor of shape {list(value.shape)}, not one number")
+            raise Misconfigured(f"log: {printable(name)} is a tensor of shape {list(value.shape)}, not one number")
         return float(value.detach()) if value.device.type == "cpu" else _OnDevice(torch, value)
     if not isinstance(value, numbers.Real) and getattr(value, "size", None) == 1 and hasattr(value, "item"):
         value = value.item()
@@ -42,8 +42,8 @@ def number(name: str, value):
         try:
             return float(value)
         except OverflowError:
-            raise Misconfigured(f"log: {name} is a number that no float holds (up to 1.8e308)") from None
-    raise Misconfigured(f"log: {name} is {type(value).__qualname__}, not one number")
+            raise Misconfigured(f"log: {printable(name)} is a number that no float holds (up to 1.8e308)") from None
+    raise Misconfigured(f"log: {printable(name)} is {type(value).__qualname__}, not one number")
 
 
 def _checked(name: str) -> str:

@@ -81,4 +81,13 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string printable_lines(std::string_view text) {
+  std::string out;
+  for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+    out += printable(text.substr(0, end)) + '\n';
+    text.remove_prefix(end + 1);
+  }
+  return out + printable(text);
+}
+
 }  // namespace unbroken

@@ -14,5 +14,7 @@ std::optional<unsigned> control_at(std::string_view text) noexcept;
 /// `text` as it can be shown in one line, whoever wrote it: control characters and bytes that are no UTF-8 as
 /// `\x1b`, line separators and what reorders a line (the bidirectional controls of Unicode) as `\u202e`.
 std::string printable(std::string_view text);
+/// Each line of `text` so; the ends of lines stay.
+std::string printable_lines(std::string_view text);
 
 }  // namespace unbroken

@@ -35,5 +35,10 @@ TEST(Printable, ShowsWhatWouldMoveTheCursorOrReorderTheLine) {
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(Printable, LeavesTheEndsOfLinesToATextOfSeveral) {
+  for (const char* text : {"", "a", "a\n", "\na\n\nb"}) EXPECT_EQ(printable_lines(text), text);
+  EXPECT_EQ(printable_lines("a\r\n\x1b"), "a\\x0d\n\\x1b");
+}
+
 }  // namespace
 }  // namespace unbroken

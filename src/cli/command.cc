@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/text.h"
 #include "base/utf8.h"
 #include "os/os_process.h"
 #include "unbroken/exit_code.h"
@@ -81,8 +80,7 @@ Result<> print_json(const Json& json) {
 }
 
 void say(std::string_view text) {
-  std::string out;
-  for (const std::string_view line : split(text, '\n')) out += printable(line) + '\n';
+  const std::string out = printable_lines(text) + '\n';
   std::fwrite(out.data(), 1, out.size(), stderr);
 }
 

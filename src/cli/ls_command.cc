@@ -53,7 +53,7 @@ Json entry(const Standing& standing, std::string_view survives) {
 
 std::string row(const Standing& standing) {
   const Checkpoint& c = *standing.checkpoint;
-  const std::string kept = fmt::format("{}", fmt::join(standing.kept_by, ", "));
+  const std::string kept = printable(fmt::format("{}", fmt::join(standing.kept_by, ", ")));
   std::string metrics;
   for (const auto& [name, value] : c.commit.metrics)
     metrics += fmt::format(" {}={:.6g}", printable(name), value);

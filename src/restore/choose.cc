@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "journal/retention.h"
 
 namespace unbroken {
@@ -105,7 +106,7 @@ Result<const Checkpoint*> choose_step(const History& history, std::uint64_t step
 }
 
 std::string list_of(const std::set<std::string>& names) {
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+  return names.empty() ? "none" : printable(fmt::format("{}", fmt::join(names, ", ")));
 }
 
 Result<const Checkpoint*> choose_tagged(const History& history, const std::string& tag) {
@@ -118,7 +119,7 @@ Result<const Checkpoint*> choose_tagged(const History& history, const std::strin
   }
   if (newest != nullptr) return usable(newest, history);
   return Error(Code::not_found,
-               fmt::format("no checkpoint is tagged {}; tags there are: {}", tag, list_of(there)));
+               fmt::format("no checkpoint is tagged {}; tags there are: {}", printable(tag), list_of(there)));
 }
 
 Result<const Checkpoint*> choose_best(const History& history, const At& at) {
@@ -126,18 +127,19 @@ Result<const Checkpoint*> choose_best(const History& history, const At& at) {
   for (const Checkpoint& c : history.checkpoints())
     if (c.is_good())
       for (const auto& [name, value] : c.commit.metrics) there.insert(name);
+  const std::string metric = printable(at.name);
   if (!there.contains(at.name))
     return Error(Code::not_found, fmt::format("no checkpoint has the metric {}; metrics there are: {}",
-                                              at.name, list_of(there)));
+                                              metric, list_of(there)));
   const auto& kept = history.policy().best;
   const bool is_kept = kept && kept->metric == at.name;
   if (!at.rule && !is_kept)
     return Error(
         Code::not_found,
         fmt::format("whether less or more of {} is better is said by keep_best, which this run has {}",
-                    at.name, kept ? "for " + kept->metric : "not"));
+                    metric, kept ? "for " + printable(kept->metric) : "not"));
   if (const Checkpoint* c = best(history, at.rule ? *at.rule : *kept)) return c;
-  return Error(Code::not_found, fmt::format("no checkpoint that can be loaded has a finite {}", at.name));
+  return Error(Code::not_found, fmt::format("no checkpoint that can be loaded has a finite {}", metric));
 }
 
 }  // namespace

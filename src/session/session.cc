@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "os/stop_signal.h"
 #include "session/environment.h"
 #include "session/redirect.h"
@@ -23,7 +24,7 @@ namespace unbroken {
 namespace {
 
 void say(std::string_view line) {
-  fmt::print(stderr, "unbroken: {}\n", line);
+  fmt::print(stderr, "unbroken: {}\n", printable_lines(line));
 }
 
 std::string fresh_start(const Opened& opened, const std::string& path) {
@@ -253,7 +254,7 @@ int exit_with(const Error& error) {
     return static_cast<int>(error.code() == Code::stopped ? ExitCode::interrupted
                                                           : ExitCode::interrupted_unsaved);
   }
-  fmt::print(stderr, "error: {}{}{}\n", error.what(),
+  fmt::print(stderr, "error: {}{}{}\n", printable_lines(error.what()),
              error.next_command().empty() ? "" : "; next: ", error.next_command());
   return static_cast<int>(kind_of(error.code()).exit_code);
 }

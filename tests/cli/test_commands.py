@@ -557,7 +557,7 @@ def test_a_terminal_sees_the_result_without_the_bar(trained):
 
 FORGING = """
 import sys, numpy as np, unbroken
-with unbroken.Run(sys.argv[1], every=1) as run:
+with unbroken.Run(sys.argv[1], every=1, keep_best=("\\x1b[31mred\\n99.a1  verified", "min")) as run:
     run.attach(x=np.zeros(4, np.float32))
     for step in run.steps(2):
         run.log(**{"\\x1b[31mred\\n99.a1  verified": 1.0, "\\u202efdp": 2.0})
@@ -567,11 +567,11 @@ with unbroken.Run(sys.argv[1], every=1) as run:
 
 def test_text_of_a_run_moves_no_cursor_and_forges_no_row(tmp_path):
     train(tmp_path / "run", code=FORGING)
-    for command in (["ls"], ["show"], ["diff", "newest"], ["verify"], ["doctor"]):
+    for command in (["ls"], ["show"], ["diff", "newest"], ["verify"], ["doctor"], ["show", "best:\u202e"]):
         arguments = [command[0], tmp_path / "run", *command[1:]]
         if command[0] == "diff":
             arguments.append("1.a1")
         _, out, err = unbroken(*arguments)
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out + err), command
-        assert not re.search(r"^\s*99\.a1", out, re.M), command
+        assert not re.search(r"^\s*99\.a1", out + err, re.M), command
     assert "\\x1b[31mred\\x0a99.a1" in unbroken("ls", tmp_path / "run")[1]

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
+
 namespace unbroken {
 
 Owner this_owner(const Seams& seams) {
@@ -50,8 +52,8 @@ Result<> check_owner(const Seams& seams, const History& history, const std::opti
   if (liveness_of_owner(seams, *newest) != Liveness::alive) return Done{};
   return Error(Code::bad_argument, fmt::format("attempt {} of this run is alive: process {} on {}{}{}: end "
                                                "it first, or start with takeover=True",
-                                               newest->open.attempt, owner.pid, owner.host,
-                                               owner.job.empty() ? "" : ", ", owner.job))
+                                               newest->open.attempt, owner.pid, printable(owner.host),
+                                               owner.job.empty() ? "" : ", ", printable(owner.job)))
       .next(fmt::format("kill {}", owner.pid));
 }
 
