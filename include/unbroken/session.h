@@ -63,7 +63,8 @@ class Session {
   /// unavailable, no_space; stopped where a SIGTERM came since open().
   Result<std::uint64_t> restore();
   /// After each completed step, counted from 1. Saves when one is due; the first step of a life always.
-  /// Errors: fenced; stopped once a SIGTERM asked for the end and the state is saved, unsaved where it could
+  /// Errors: bad_argument (metrics called "step" or "attempt", which are ours; a step that is not later);
+  /// fenced; stopped once a SIGTERM asked for the end and the state is saved, unsaved where it could
   /// not be (leave with exit_with()); failed saves where those are to be raised.
   Result<> step(std::uint64_t completed, const std::vector<std::pair<std::string, double>>& metrics = {});
   /// Saves the state after the last completed step and waits until it is durable. Its name: "1200.a3". With

@@ -8,6 +8,9 @@ import sys
 from unbroken.errors import Misconfigured, printable
 
 
+_OURS = ("step", "attempt")
+
+
 class _OnDevice:
     """A number on its way to the host."""
 
@@ -47,7 +50,9 @@ def number(name: str, value):
 
 
 def _checked(name: str) -> str:
-    """Errors: Misconfigured for a name that no file can hold."""
+    """Errors: Misconfigured for a name that no file can hold, and for one of ours."""
+    if name in _OURS:
+        raise Misconfigured(f"log: {name!r} is no name for a metric: each line of metrics says its {name} under it")
     if not name or any("\ud800" <= character <= "\udfff" for character in name):
         raise Misconfigured(f"log: {name!r} is no name for a metric: it is empty or no text")
     return name

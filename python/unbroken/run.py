@@ -147,7 +147,7 @@ class Run:
 
     # -- before the first step
 
-    def attach(self, **named) -> None:
+    def attach(self, /, **named) -> None:
         """Makes objects part of the state, each under its name. After restore, an object is given its part at once;
         what nobody took when the first step is complete, or the state is saved, is a StateMismatch of that step or save.
 
@@ -291,7 +291,7 @@ class Run:
             with naming(self.path):
                 self._boundary(is_last=self._step + 1 >= n)
 
-    def step(self, *, accumulate: int = 1, **metrics) -> int:
+    def step(self, /, *, accumulate: int = 1, **metrics) -> int:
         """Says that a step is complete, in loops that are not `steps`. The number of completed steps.
 
         With `accumulate=N` it is called after each micro-batch, and every N-th call completes a step. Errors:
@@ -312,11 +312,12 @@ class Run:
                 self._boundary(is_last=False)
         return self._step
 
-    def log(self, **metrics) -> None:
+    def log(self, /, **metrics) -> None:
         """Metrics of the step at hand: numbers, or tensors of one element. The last value of a name counts.
 
-        They stand in the checkpoint of this step and, without a sync, in the run's metrics folder. Errors:
-        Misconfigured for what is not one number.
+        They stand, without a sync, in the run's metrics folder, and in the checkpoint of this step, as far as they fit
+        there: the metric of `keep_best` first, then the alphabet, up to about 1 KB. A line says once what does not fit. Errors:
+        Misconfigured for what is not one number, and for the names `step` and `attempt`, which each line has.
         """
         if not self._is_inert:
             self._metrics.add(metrics)

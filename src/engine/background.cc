@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "engine/account.h"
 #include "engine/driver.h"
 #include "engine/start/owner.h"
@@ -129,6 +131,7 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
                           .nonce = seams_.draw(),
                           .append_nonce = seams_.draw(),
                           .at_unix_ms = seams_.clock.wall_unix_ms()};
+  const auto noted = facts.metrics;
   SaveContent content{.index = std::move(snapshot.index),
                       .image = std::move(snapshot.image),
                       .chunks = std::move(snapshot.chunks),
@@ -161,9 +164,20 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
                                 .bytes = checkpoint->commit.state_bytes,
                                 .snapped = began});
   const Commit commit = checkpoint->commit;
+  tell_left_out(noted, commit.metrics);
   saving->reach(Saving::Stage::durable);
   post_for(saving, Lane::io,
            [saving, commit, began](Background& me) { me.read_back(saving, commit, began); });
+}
+
+void Background::tell_left_out(const std::map<std::string, double>& noted,
+                               const std::map<std::string, double>& kept) {
+  if (noted.size() == kept.size() || std::exchange(has_told_left_out_, true)) return;
+  const auto first =
+      std::find_if(noted.begin(), noted.end(), [&](const auto& m) { return !kept.contains(m.first); });
+  status_->tell(fmt::format(
+      "{} of {} metrics do not fit into a checkpoint, such as {}: they stand in {} only",
+      noted.size() - kept.size(), noted.size(), printable(first->first), metrics_key(opened_.attempt)));
 }
 
 void Background::settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,

@@ -83,6 +83,8 @@ class Background : public std::enable_shared_from_this<Background> {
                         Instant began);
   /// After a commit that ended in an error: settles in the journal whether the save is there, and gives the
   /// space of one that is not back.
+  /// Of the metrics of a save: a COMMIT has room for some only. Once.
+  void tell_left_out(const std::map<std::string, double>& noted, const std::map<std::string, double>& kept);
   void settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
                      const Error& error);
   void fail_save(const std::shared_ptr<Saving>& saving, Error error);
@@ -106,6 +108,7 @@ class Background : public std::enable_shared_from_this<Background> {
 
   History history_;                   // strand only
   PinWatch pins_;                     // strand only
+  bool has_told_left_out_ = false;    // strand only
   bool are_metrics_failing_ = false;  // by the one that flushes
 
   mutable std::mutex mutex_;

@@ -206,6 +206,10 @@ Result<> Session::step(std::uint64_t completed, const std::vector<std::pair<std:
   if (!me.engine->is_open()) return Error(Code::bad_argument, "step: call restore() first");
   if (completed <= me.completed)
     return Error(Code::bad_argument, fmt::format("step {} after step {}", completed, me.completed));
+  for (const auto& [name, value] : metrics)
+    if (name == "step" || name == "attempt")
+      return Error(Code::bad_argument,
+                   fmt::format("step: a metric cannot be called {}: each line of metrics has one", name));
   me.completed = completed;
   UNBROKEN_DO(me.engine->tap(completed, metrics, me.live.tensors, {}));
   UNBROKEN_DO(me.engine->log(completed, metrics));

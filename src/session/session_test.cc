@@ -75,6 +75,7 @@ TEST(Session, RefusesCallsInTheWrongOrder) {
       << "it would train on what was never restored";
   ASSERT_TRUE(program.step(3).ok());
   EXPECT_TRUE(program.step(3).is(Code::bad_argument));
+  EXPECT_TRUE(program.run.step(4, {{"step", 1.0}}).is(Code::bad_argument));
   EXPECT_TRUE(program.step(2).is(Code::bad_argument));
   ASSERT_TRUE(program.run.close().ok());
   EXPECT_TRUE(program.step(4).is(Code::bad_argument)) << "after close()";
