@@ -15,8 +15,9 @@ namespace {
 
 constexpr double kSecondsInDay = 86400;
 constexpr double kHysteresis = 0.1;
-constexpr double kGridReach = 0.1;  // of the interval
-constexpr double kNews = 1.5;       // an interval that changed so much is told
+constexpr double kGridReach = 0.1;       // of the interval
+constexpr double kPauseOfPromise = 0.1;  // between failing saves, at most
+constexpr double kNews = 1.5;            // an interval that changed so much is told
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// The longest while nobody said how often the job dies.
 constexpr double kQuiet_s = 3600, kQuietStalls = 50;
@@ -127,26 +128,28 @@ void Cadence::on_kept(double snapped_s, double durable_s) {
 
 void Cadence::on_failed(double now_s) {
   const double takes_s = stall_s_.count() > 0 ? stall_s_.value() + persist_s_.value() : now_s - last_s_;
-  pause_s_ = std::min(failed_ > 0 ? 2 * pause_s_ : takes_s, plan_.interval_s);
+  const double most_s = std::min(plan_.interval_s, std::max(takes_s, kPauseOfPromise * options_.rpo_s));
+  pause_s_ = std::min(failed_ > 0 ? 2 * pause_s_ : takes_s, most_s);
   retry_s_ = now_s + pause_s_;
   last_s_ = now_s;
   failed_ += 1;
 }
 
 void Cadence::watch(double now_s) {
+  const std::string before = breach_;
   note_exposed(now_s - kept_s_);
-  if (plan_.broken_promise.empty()) plan_.broken_promise = breach_;
+  if (plan_.broken_promise.empty() || plan_.broken_promise == before) plan_.broken_promise = breach_;
 }
 
 void Cadence::note_exposed(double exposed_s) {
   if (!(exposed_s > options_.rpo_s)) return;
   plan_.exposed_s = std::max(plan_.exposed_s, exposed_s);
-  if (std::exchange(is_exposed_, true)) return;
-  plan_.breaks += 1;
+  if (!std::exchange(is_exposed_, true)) plan_.breaks += 1;
   breach_ = fmt::format("rpo: {} was not kept: more than that would have been lost, as {}",
                         format_duration(options_.rpo_s),
-                        failed_ > 0 ? count_of(failed_, "save", "saves") + " in a row failed"
-                                    : "a save or a step took longer than those before");
+                        failed_ > 1    ? fmt::format("the last {} saves failed", failed_)
+                        : failed_ == 1 ? "the last save failed"
+                                       : "a save or a step took longer than those before");
 }
 
 void Cadence::on_cost(const SaveCost& cost, double now_s) {

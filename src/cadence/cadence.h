@@ -108,7 +108,7 @@ class Cadence {
   /// Before on_cost(): the state of `snapped_s` can be resumed from since `durable_s`.
   void on_kept(double snapped_s, double durable_s);
   /// A save failed. The next falls due after as long as one takes, after twice that if it fails too, and so
-  /// on up to the interval.
+  /// on up to the interval, or to a tenth of what is promised: storage that is back is soon made use of.
   void on_failed(double now_s);
   /// At a boundary, after all that is known of saves was told: would more be lost now than was promised?
   void watch(double now_s);

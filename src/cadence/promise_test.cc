@@ -40,6 +40,15 @@ TEST(Promise, TriesAgainSoonAfterAFailedSave) {
   EXPECT_TRUE(cadence.should_save(++step, now_s + 13)) << "the first failure after one that was kept";
 }
 
+TEST(Promise, WaitsNoLongerThanATenthOfItBetweenFailures) {
+  Cadence cadence = measured({.rpo_s = 600}, {.stall_s = 2, .persist_s = 10});
+  double now_s = 100;
+  for (std::uint64_t step = 200; step < 220; ++step) {
+    cadence.on_failed(now_s);
+    EXPECT_TRUE(cadence.should_save(step, now_s += 60.1)) << step;
+  }
+}
+
 TEST(Promise, WaitsAfterAFailureBeforeAnythingWasMeasured) {
   Cadence cadence = Cadence::create({}).value();
   cadence.start(0, 0, 0);
@@ -57,8 +66,10 @@ TEST(Promise, SaysThatMoreThanWasPromisedWouldBeLost) {
   cadence.on_failed(110);
   cadence.watch(121);
   EXPECT_NE(told().find("rpo: 2m 0s was not kept"), std::string::npos) << told();
-  EXPECT_NE(told().find("1 save in a row failed"), std::string::npos) << told();
+  EXPECT_NE(told().find("the last save failed"), std::string::npos) << told();
+  cadence.on_failed(128);
   cadence.watch(130);
+  EXPECT_NE(told().find("the last 2 saves failed"), std::string::npos) << "as it is now: " << told();
   cadence.on_save(132);
   cadence.on_kept(132, 142);
   cadence.on_cost({2, 10}, 142);
