@@ -13,8 +13,14 @@ namespace unbroken {
 
 namespace {
 
+/// `text` tells 1 from "1".
+struct Side {
+  Json json;
+  std::string text;
+};
+
 struct Change {
-  Json a, b;
+  Side a, b;
 };
 
 struct Diff {
@@ -33,22 +39,41 @@ Tensors tensors_of(const Index& index) {
   return out;
 }
 
-/// A value of the state as a reader expects it: floats as numbers, bytes by length and digest; the rest as
-/// docs/format/state.md spells it.
-Json value_of(const std::optional<std::string>& text) {
-  const auto parsed = parse_json(text.value_or("null"));
-  if (!parsed.ok()) return *text;  // the kind of a container
-  const auto node = node_from_json(parsed.value());
-  if (!node.ok()) return parsed.value();
-  if (const auto* number = std::get_if<Float>(&node.value().value)) return json_number(number->value());
-  if (const auto* blob = std::get_if<Blob>(&node.value().value))
-    return {{"bytes", blob->bytes.size()}, {"digest", xxh128(as_bytes(blob->bytes)).hex()}};
-  return parsed.value();
+Side plain(std::string text) {
+  return {text, std::move(text)};
 }
 
-Diff diff_of(const SavedState& a, const SavedState& b) {
-  Diff out;
-  const Tensors in_a = tensors_of(a.index), in_b = tensors_of(b.index);
+/// A value of the state as a reader expects it: floats as numbers, bytes by length and digest; the rest as
+/// docs/format/state.md spells it. `is_exact`: all of it.
+Side value_of(const std::string& text, bool is_exact = false) {
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return plain(text);  // the kind of a container
+  const auto node = node_from_json(parsed.value());
+  if (node.ok() && !is_exact) {
+    if (const auto* number = std::get_if<Float>(&node.value().value)) {
+      const Json json = json_number(number->value());
+      return {json, json.is_string() ? json.get<std::string>() : json.dump()};
+    }
+    if (const auto* blob = std::get_if<Blob>(&node.value().value)) {
+      const Json json = {{"bytes", blob->bytes.size()}, {"digest", xxh128(as_bytes(blob->bytes)).hex()}};
+      return {json, json.dump()};
+    }
+  }
+  return {parsed.value(), parsed.value().dump()};
+}
+
+std::optional<TensorRef> tensor_in(const std::optional<std::string>& text) {
+  const auto node = parse_tree(text.value_or(""));
+  if (!node.ok()) return std::nullopt;
+  const auto* ref = std::get_if<TensorRef>(&node.value().value);
+  return ref == nullptr ? std::nullopt : std::optional(*ref);
+}
+
+std::string whole(const IndexedTensor& t) {
+  return fmt::format("{} {}", describe(t.dtype, t.shape), t.digest.hex());
+}
+
+void diff_tensors(const Tensors& in_a, const Tensors& in_b, Diff& out) {
   for (const auto& [name, t] : in_a) {
     const auto other = in_b.find(name);
     if (other == in_b.end()) {
@@ -57,24 +82,51 @@ Diff diff_of(const SavedState& a, const SavedState& b) {
     }
     const IndexedTensor& u = *other->second;
     const bool is_alike = t->dtype == u.dtype && t->shape == u.shape;
-    if (is_alike && t->digest == u.digest) continue;
-    const auto text = [&](const IndexedTensor& one) {
-      return is_alike ? one.digest.hex()
-                      : fmt::format("{} {}", describe(one.dtype, one.shape), one.digest.hex());
+    const bool is_tied_alike = t->name == u.name;
+    if (is_alike && is_tied_alike && t->digest == u.digest) continue;
+    const auto text = [&, &name = name](const IndexedTensor& one) {
+      const bool tells_tie = !is_tied_alike && one.name != name;
+      return (is_alike ? one.digest.hex() : whole(one)) +
+             (tells_tie ? " (the same as " + one.name + ")" : "");
     };
-    out.changed[name] = {text(*t), text(u)};
+    out.changed[name] = {plain(text(*t)), plain(text(u))};
   }
   for (const auto& [name, t] : in_b)
     if (!in_a.contains(name)) out.only_in_b.push_back(name);
+}
+
+/// A tensor became a value, a value a tensor, or one of torch one of NumPy.
+void diff_kinds(const StateDifference& d, const std::optional<TensorRef>& a,
+                const std::optional<TensorRef>& b, const Tensors& in_a, const Tensors& in_b, Diff& out) {
+  if (a && b && a->name != b->name) return;  // each is in one only
+  const auto side = [&](const std::optional<TensorRef>& ref, const Tensors& tensors,
+                        const std::string& text) {
+    if (!ref) return value_of(text);
+    const std::string_view kind = a && b ? ref->is_array ? "array " : "tensor " : "";
+    return plain(fmt::format("{}{}", kind, whole(*tensors.at(ref->name))));
+  };
+  const std::string& name = a ? a->name : b->name;
+  std::erase(out.only_in_a, name);
+  std::erase(out.only_in_b, name);
+  out.changed[name] = {side(a, in_a, *d.a), side(b, in_b, *d.b)};
+}
+
+Diff diff_of(const SavedState& a, const SavedState& b) {
+  Diff out;
+  const Tensors in_a = tensors_of(a.index), in_b = tensors_of(b.index);
+  diff_tensors(in_a, in_b, out);
   for (const StateDifference& d : diff_trees(a.index.tree, b.index.tree)) {
-    if (in_a.contains(d.name) || in_b.contains(d.name)) continue;
-    if (!d.b) {
+    const auto tensor_a = tensor_in(d.a), tensor_b = tensor_in(d.b);
+    if (tensor_a || tensor_b) {
+      if (d.a && d.b) diff_kinds(d, tensor_a, tensor_b, in_a, in_b, out);
+    } else if (!d.b) {
       out.only_in_a.push_back(d.name);
     } else if (!d.a) {
       out.only_in_b.push_back(d.name);
     } else {
-      Change change{value_of(d.a), value_of(d.b)};
-      if (change.a == change.b) change = {*d.a, *d.b};  // such as two kinds of NaN
+      Change change{value_of(*d.a), value_of(*d.b)};
+      if (change.a.json.dump() == change.b.json.dump())  // such as two kinds of NaN
+        change = {value_of(*d.a, true), value_of(*d.b, true)};
       out.changed[d.name] = std::move(change);
     }
   }
@@ -84,7 +136,7 @@ Diff diff_of(const SavedState& a, const SavedState& b) {
 Json to_json(const Diff& diff) {
   Json changed = Json::array();
   for (const auto& [name, change] : diff.changed)
-    changed.push_back({{"name", name}, {"a", change.a}, {"b", change.b}});
+    changed.push_back({{"name", name}, {"a", change.a.json}, {"b", change.b.json}});
   return {{"equal", diff.is_equal()},
           {"changed", std::move(changed)},
           {"only_in_a", diff.only_in_a},
@@ -93,9 +145,9 @@ Json to_json(const Diff& diff) {
 
 std::string to_text(const Diff& diff) {
   std::string out;
-  const auto shown = [](const Json& value) {
+  const auto shown = [](const Side& side) {
     constexpr std::size_t kShown = 80;
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string& text = side.text;
     return printable(text.size() <= kShown ? text : text.substr(0, kShown) + "...");
   };
   for (const std::string& name : diff.only_in_a) out += painted("- " + printable(name), Colour::red) + "\n";
