@@ -5,8 +5,8 @@ from program import train, unbroken, unbroken_json
 KINDS = """
 import sys, numpy as np, torch, unbroken.torch
 one = torch.ones(2)
-before = {"kind": one.clone(), "tied": [one, one], "plain": np.ones(2), "tensor": 7, "int": 1.0, "zero": 0.0, "text": 1, "nan": float("nan"),
-          "same": one}
+before = {"kind": one.clone(), "tied": [one, one], "plain": np.ones(2), "tensor": 7, "int": 1.0, "zero": 0.0, "text": 1,
+          "nan": float("nan"), "same": one}
 after = {"kind": np.ones(2, np.float32), "tied": [one, one.clone()], "plain": 7, "tensor": np.ones(2), "int": 1, "zero": -0.0, "text": "1",
          "nan": "NaN", "same": one}
 with unbroken.Run(sys.argv[1], every=1) as run:

@@ -15,7 +15,7 @@ import sys
 
 from unbroken._state.order import GENERATORS
 from unbroken.errors import CorruptCheckpoint, StateMismatch
-from unbroken._state.tree import decode, encode, pairs_of, refuse, text
+from unbroken._state.tree import decode, encode, kind_of, pairs_of, refuse, text
 
 _WORDS = 624  # of a Mersenne Twister, 32 bits each
 
@@ -159,7 +159,7 @@ class GeneratorAdapter:
             return
         live = self._node(self.generator, name)
         if _sort_of(node) != _sort_of(live):
-            plan.changed.append((name, _sort_of(node), _sort_of(live)))
+            plan.changed.append((name, _sort_of(node, kind_of(node)), _sort_of(live)))
             return
         before, here = _spawned(node), _spawned(live)
         if before is None and here is None or None not in (before, here) and before >= here:
@@ -188,13 +188,13 @@ def _why_refused(get, put, node) -> str | None:
     return None
 
 
-def _sort_of(node) -> str:
+def _sort_of(node, other="a generator") -> str:
     pairs = dict((key, value) for key, value in pairs_of(node) or () if isinstance(key, str))
     if "bit_generator" in pairs:
         return f"numpy {text(pairs['bit_generator'])}"
     if "words" in pairs:
         return "random.Random"
-    return "torch.Generator" if isinstance(node, dict) and "bytes" in node else "a generator"
+    return "torch.Generator" if isinstance(node, dict) and "bytes" in node else other
 
 
 # -- the global ones

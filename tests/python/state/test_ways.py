@@ -178,7 +178,8 @@ def test_what_nothing_is_attached_for_may_stay_unread(run_dir, capsys):
         run.restore()
 
 
-def test_attach_names_containers_and_spans_are_renamed(run_dir):
+@pytest.mark.parametrize("below", ["", ".*"])
+def test_attach_names_containers_and_spans_are_renamed(run_dir, below):
     p, q = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([p, q], 0.1, momentum=0.9)
     with unbroken.Run(run_dir) as run:
@@ -190,6 +191,7 @@ def test_attach_names_containers_and_spans_are_renamed(run_dir):
     second = torch.optim.SGD([mine, theirs], 0.1, momentum=0.9)
     deep = {"w": theirs, "deep": {"key": [0, 0]}}
     rename = {"net": "model", "other.deep.k": "other.deep.key", "plain": "list", "optimizer": "sgd"}
+    rename = {old + below: new + below for old, new in rename.items()}
     unbroken.load(run_dir, into={"model": {"w": mine}, "other": deep, "list": [array], "sgd": second}, rename=rename)
     assert (mine.item(), theirs.tolist(), deep["deep"], array.tolist()) == (p.item(), q.tolist(), {"key": [1, 2]}, [1, 1])
     assert bits(second.state[mine]) == bits(optimizer.state[p])

@@ -25,8 +25,10 @@ class Renames:
         for old, new in (rename or {}).items():
             if old.count("*") != new.count("*"):
                 raise Misconfigured(f"rename={{{old!r}: {new!r}}}: as many * on both sides")
-            pattern = "(.*)".join(map(re.escape, old.split("*")))
-            self._pairs.append((old, new, re.compile(pattern + r"((?:\..*)?)\Z", re.DOTALL)))
+            is_below = old.endswith(".*") and new.endswith(".*")  # all that is below a name: the same as that name
+            short, here = (old[:-2], new[:-2]) if is_below else (old, new)
+            pattern = "(.*)".join(map(re.escape, short.split("*")))
+            self._pairs.append((old, new, re.compile(pattern + r"((?:\..*)?)\Z", re.DOTALL), here))
 
     def __bool__(self) -> bool:
         return bool(self._pairs)
@@ -36,20 +38,20 @@ class Renames:
 
     def sources(self):
         """(saved name, text as checkpoints record it) of each."""
-        return [(old, f"rename={old}={new}") for old, new, _ in self._pairs]
+        return [(old, f"rename={old}={new}") for old, new, *_ in self._pairs]
 
     def without(self, done) -> Renames:
         """Those whose texts are not in `done`."""
-        return Renames({old: new for old, new, _ in self._pairs if f"rename={old}={new}" not in done})
+        return Renames({old: new for old, new, *_ in self._pairs if f"rename={old}={new}" not in done})
 
     def is_used(self, old: str, names) -> bool:
         """True where one of `names` is renamed because of `old`."""
-        patterns = [pattern for one, _, pattern in self._pairs if one == old]
+        patterns = [pattern for one, _, pattern, _ in self._pairs if one == old]
         return any(pattern.match(name) for pattern in patterns for name in names)
 
     def of(self, name: str) -> str:
         """The name here."""
-        for _, new, pattern in self._pairs:
+        for _, _, pattern, new in self._pairs:
             found = pattern.match(name)
             if found:
                 *parts, below = found.groups()
