@@ -92,15 +92,14 @@ Result<> read_plan(const Json& value, Account& out) {
 }
 
 /// That of an attempt, if it is there, whole, and of this very OPEN.
-std::optional<Account> account_of(const Seams& seams, const History& history, const Attempt& attempt,
-                                  const Deadline& by) {
-  const auto text = seams.store.get(account_key(attempt.open.attempt), kBytesRead, by);
-  if (!text.ok()) return std::nullopt;
-  auto account = decode_account(text.value());
+Result<Account> account_of(const Seams& seams, const History& history, const Attempt& attempt,
+                           const Deadline& by) {
+  UNBROKEN_TRY(const std::string text, seams.store.get(account_key(attempt.open.attempt), kBytesRead, by));
+  auto account = decode_account(text);
   if (!account.ok() || account.value().run != history.genesis()->run ||
       account.value().open_slot != attempt.slot || account.value().attempt != attempt.open.attempt)
-    return std::nullopt;
-  return std::move(account).value();
+    return Error(Code::not_found, "this life has left no account of its saves");
+  return account;
 }
 
 PastLife life_of(const Attempt& attempt, const std::optional<Account>& account) {
@@ -187,7 +186,9 @@ Past read_past(const Seams& seams, const History& history, const Deadline& by) {
   const std::size_t count = attempts.empty() ? 0 : attempts.size() - 1;
   for (std::size_t i = 0; i < count; ++i) {
     std::optional<Account> account;
-    if (i + kAccountsRead >= count) account = account_of(seams, history, attempts[i], by);
+    if (i + kAccountsRead >= count)
+      if (auto read = account_of(seams, history, attempts[i], by); read.ok())
+        account = std::move(read).value();
     out.lives.push_back(life_of(attempts[i], account));
     out.has_lost_work = out.lives.back().has_lost_work;
     if (account) out.last = std::move(account);
@@ -197,7 +198,9 @@ Past read_past(const Seams& seams, const History& history, const Deadline& by) {
 
 Result<Account> read_account(const Seams& seams, const History& history, const Deadline& by) {
   for (auto attempt = history.attempts().rbegin(); attempt != history.attempts().rend(); ++attempt)
-    if (auto account = account_of(seams, history, *attempt, by)) return std::move(*account);
+    if (auto account = account_of(seams, history, *attempt, by);
+        account.ok() || account.is(Code::unavailable))
+      return account;
   return Error(Code::not_found, "no life of this run has left an account of its saves yet");
 }
 

@@ -50,7 +50,7 @@ struct Past {
 };
 Past read_past(const Seams& seams, const History& history, const Deadline& by);
 
-/// The account of the newest attempt that left one. Errors: not_found.
+/// The account of the newest attempt that left one. Errors: not_found, unavailable.
 Result<Account> read_account(const Seams& seams, const History& history, const Deadline& by);
 
 }  // namespace unbroken

@@ -116,6 +116,19 @@ def test_no_permission(command, closed, public, trained):
     assert str(directory) in error["message"] and str(directory) in error["next_command"]
 
 
+def test_no_permission_is_not_told_as_something_missing(public, trained):
+    directory = public.copy(trained)
+    (directory / "metrics").chmod(0)
+    error = error_in(*(ended := public.unbroken("explain", directory, "--json")))
+    assert ended[0] == 74 and "EACCES" in error["message"] and f"{directory}/metrics" in error["next_command"]
+
+    (directory / "metrics").chmod(0o755)
+    (directory / "hint").chmod(0)
+    findings = json.loads(public.unbroken("doctor", directory, "--json")[1])["findings"]
+    [hint] = [finding for finding in findings if finding["object"] == "hint"]
+    assert hint["severity"] == "warning" and "EACCES" in hint["what"] and f"{directory}/hint" in hint["next_command"]
+
+
 @pytest.mark.parametrize("command", [*ON_A_RUN, *OTHERS])
 def test_an_unknown_option(command, trained):
     needed = [trained, *ON_A_RUN[command]] if command in ON_A_RUN else OTHERS[command]

@@ -107,7 +107,11 @@ class Doctor {
                   "read from its second copy: nothing is lost, but the storage changed a byte",
                   "unbroken verify " + word_);
     look_at_folders();
-    if (!look_.journal.hint)
+    if (look_.journal.hint) return;
+    if (const auto bytes = store_.get(kHintKey, kHintBytesRead, look_.by()); bytes.is(Code::unavailable))
+      find(Severity::warning, std::string(kHintKey), "cannot be read: " + bytes.error().what(),
+           look_at_path(kHintKey));
+    else
       find(Severity::note, std::string(kHintKey),
            "missing or damaged: it is only asked whether the journal was cut, and the next save writes it "
            "anew");
