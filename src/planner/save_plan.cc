@@ -274,11 +274,14 @@ class TierSearch {
   }
 
   double value_of(const std::vector<TierPlan*>& tiers, const std::vector<double>& turns) {
-    double every = 1, low_s = 0;
+    double every = 1, low_s = 0, stalls_s = 0;  // of cheaper tiers' saves, for each save
     for (std::size_t i = 0; i < tiers.size(); ++i) {
+      const TierTimes& times = tiers[i]->times;
+      if (i > 0) stalls_s += tiers[i - 1]->times.stall_s * (1 - 1 / turns[i]) / every;
       every *= i > 0 ? turns[i] : 1;
       tiers[i]->interval.every = static_cast<std::uint64_t>(every);
-      low_s = std::max(low_s, tiers[i]->times.persist_s / job_.in_flight / every - tiers[0]->times.stall_s);
+      // From one save of this tier to the next, with none of a safer one between, nothing else blocks.
+      low_s = std::max(low_s, (times.persist_s / job_.in_flight - times.stall_s) / every - stalls_s);
     }
     if (tiers.size() == 1) low_s = std::max(low_s, job_.write_s() - tiers[0]->times.stall_s);
     plan_.times.stall_s = tiers[0]->times.stall_s;

@@ -128,6 +128,27 @@ TEST(SavePlan, GainsNothingByAPromiseNorByADearerSave) {
   }
 }
 
+TEST(SavePlan, KeepsACheapTierWhereAPromiseLeavesNoMoreThanTheFloor) {
+  JobInputs job;
+  job.mtti_s = 1063;
+  job.in_flight = 2;
+  TierInput memory, store;
+  memory.name = "memory", memory.stall_s = 1, memory.persist_s = 2, memory.recovers = 0.8,
+  memory.recovery_s = 30;
+  store.name = "store", store.stall_s = 5, store.persist_s = 60, store.recovery_s = 300;
+  job.tiers = {memory, store};
+  // Every save one of both: 60/2 - 5 of work between, 5 for which it blocks, 60 until it is durable.
+  for (const double rpo_s : {90.1, 91.0, 93.0, 94.0, 95.0, 100.0}) {
+    job.rpo_s = rpo_s;
+    job.tiers[0].stall_s = 1;
+    const SavePlan cheap = plan_saves(job).value();
+    EXPECT_TRUE(cheap.tiers[0].interval.is_used) << rpo_s;
+    EXPECT_GE(cheap.interval_s, 25 - 1e-9) << rpo_s;
+    job.tiers[0].stall_s = 4.9;
+    EXPECT_GE(cheap.efficiency(), plan_saves(job).value().efficiency() - 1e-7) << rpo_s;
+  }
+}
+
 TEST(SavePlan, CountsEveryStallBetweenTwoTurns) {
   // A failure may come at the very end of the safest tier's stall.
   const Plan p = plan({{"mtti", "3h"}, {"days", "1"}}, {"ram:stall=5s,recovers=0.75,recovery=1min",
