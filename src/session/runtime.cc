@@ -24,7 +24,7 @@ Runtime::Runtime(std::unique_ptr<OsFs> fs, std::unique_ptr<OsExecutor> executor,
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const RuntimeOptions& options) {
   const bool is_training = options.purpose == RuntimeOptions::Purpose::train;
-  UNBROKEN_DO(check_environment(OsProcess()));
+  UNBROKEN_DO(use_environment(OsProcess()));
   if (is_training) UNBROKEN_DO(check_run_place(std::string(directory)));
   auto fs = OsFs::open(directory, {.is_created = false, .group = options.group, .is_joining = !is_training});
   if (fs.is(Code::not_found)) {

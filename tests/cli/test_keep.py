@@ -36,6 +36,13 @@ def refused(*arguments):
     return said["error"]
 
 
+@pytest.mark.parametrize("command", [["keep", "4", "--tag", "a"], ["unkeep", "2", "--tag", "odd"], ["rm", "4", "--force"]])
+def test_what_writes_into_a_run_passes_the_points(scored, tmp_path, command):
+    env = {"UNBROKEN_POINT_LOG": str(tmp_path / "log")}
+    assert unbroken(command[0], scored, *command[1:], env=env)[0] == 0
+    assert "journal.before_create" in (tmp_path / "log").read_text().splitlines()
+
+
 def test_ls_says_what_keeps_each(scored):
     assert kept(scored) == {
         "9.a1": ["last"],

@@ -84,6 +84,7 @@ def test_a_slot_is_declared_void_and_the_run_goes_on(copied):
     for wrong in (last - 1, last + 1):
         assert unbroken("doctor", copied, "--void", wrong)[0] == 78
         assert int(journal_files(copied)[-1]) == last
+    assert unbroken("doctor", copied, "--void", last, env={"UNBROKEN_KILL": "void.before_create:1:kill"})[0] == -9
     status, said = unbroken_json("doctor", copied, "--void", last)
     assert status == 0 and said["resumable"], said
     assert int(journal_files(copied)[-1]) == last + 1 and slot(copied, last).read_bytes() == b"junk"
