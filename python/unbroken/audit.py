@@ -80,14 +80,14 @@ class _Covered:
         return id(value) in self._ids
 
     def _add(self, value):
-        todo = [value]
-        while todo and len(self._ids) < _OBJECTS_MAX:
-            value = todo.pop()
+        pending = [value]
+        while pending and len(self._ids) < _OBJECTS_MAX:
+            value = pending.pop()
             if id(value) in self._ids or isinstance(value, _OPAQUE) or value is None:
                 continue
             self._ids.add(id(value))
             self._keep.append(value)
-            todo += _belongings(value, self.tensors)
+            pending += _belongings(value, self.tensors)
 
 
 def _belongings(value, own_tensors):
@@ -124,9 +124,9 @@ class _Walk:
         self.found: list[Unattached] = []
 
     def begin(self, named) -> None:
-        todo = deque((str(name), value) for name, value in named)
-        while todo and len(self._seen) < _OBJECTS_MAX:
-            path, value = todo.popleft()
+        pending = deque((str(name), value) for name, value in named)
+        while pending and len(self._seen) < _OBJECTS_MAX:
+            path, value = pending.popleft()
             if value is None or isinstance(value, _OPAQUE) or id(value) in self._seen:
                 continue
             self._seen.add(id(value))
@@ -135,7 +135,7 @@ class _Walk:
                 self.found.append(Unattached(path or type(value).__name__, kind))
                 self._seen.update(map(id, _parts(value)))
                 continue
-            todo.extend(_below(value, path))
+            pending.extend(_below(value, path))
 
 
 def _parts(value):

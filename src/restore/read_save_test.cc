@@ -61,11 +61,11 @@ class Saved {
 
   Result<ReadSave::Found> read(Depth depth = Depth::everything) {
     ReadSave machine(commit, depth);
-    std::vector<Action> todo = machine.start();
-    while (!todo.empty()) {
-      const Event event = answer(todo.front());
-      todo.erase(todo.begin());
-      for (Action& next : machine.on(event)) todo.push_back(std::move(next));
+    std::vector<Action> pending = machine.start();
+    while (!pending.empty()) {
+      const Event event = answer(pending.front());
+      pending.erase(pending.begin());
+      for (Action& next : machine.on(event)) pending.push_back(std::move(next));
     }
     EXPECT_TRUE(machine.is_over());
     return machine.take();
@@ -296,19 +296,19 @@ TEST(ReadSave, AnAuditNotesWhatCannotBeReadNowAndGoesOn) {
 TEST(ReadSave, ReadsNoMoreThanWhatVouchesForAnObjectSays) {
   Saved saved;
   ReadSave machine(saved.commit, Depth::everything);
-  std::vector<Action> todo = machine.start();
-  EXPECT_EQ(std::get<GetObject>(todo.at(0)).bytes_max, saved.commit.manifest_bytes);
+  std::vector<Action> pending = machine.start();
+  EXPECT_EQ(std::get<GetObject>(pending.at(0)).bytes_max, saved.commit.manifest_bytes);
   std::vector<std::uint64_t> caps;
   while (!machine.is_over()) {
-    const auto* get = std::get_if<GetObject>(&todo.at(0));
+    const auto* get = std::get_if<GetObject>(&pending.at(0));
     if (get == nullptr) {
-      const auto& hash = std::get<HashObject>(todo[0]);
+      const auto& hash = std::get<HashObject>(pending[0]);
       EXPECT_EQ(hash.bytes, saved.sample().shard.size());
-      todo = machine.on(HashedObject{hash.key, hash.bytes + 1, {}, {}});
+      pending = machine.on(HashedObject{hash.key, hash.bytes + 1, {}, {}});
       continue;
     }
     caps.push_back(get->bytes_max);
-    todo = machine.on(GotObject{get->key, saved.objects.at(get->key)});
+    pending = machine.on(GotObject{get->key, saved.objects.at(get->key)});
   }
   EXPECT_THAT(caps, ElementsAre(saved.commit.manifest_bytes, kReceiptBytesMax, saved.sample().index.size(),
                                 saved.sample().sums.size()));
