@@ -11,7 +11,6 @@ the entrant or, where it does not, by us. A load starts from an empty page cache
 import argparse
 import importlib
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -27,10 +26,10 @@ RACES = {"save": [("save", "large")], "load": [("load", "large")], "small": [("s
          "scale": [("save", count) for count in SCALE]}
 
 
-def notes(races):
-    cold = "cold: posix_fadvise(DONTNEED)" + (" and drop_caches" if os.access("/proc/sys/vm/drop_caches", os.W_OK) else "")
+def notes(options, races):
     words = next((race["yardstick"] for race in races if race["yardstick"]), {})
-    return ["raw: O_DIRECT, " + "; ".join(f"{verb} {how}" for verb, how in words.items()) + ", the best of those tried", cold]
+    return ["raw: O_DIRECT, " + "; ".join(f"{verb} {how}" for verb, how in words.items()) + ", the best of those tried",
+            "cold: posix_fadvise(DONTNEED) of every file" + (", and drop_caches" if options.drop_caches else "")]
 
 
 def measure(options, folder):
@@ -39,10 +38,11 @@ def measure(options, folder):
     races = []
     for number, (what, shape) in enumerate(RACES[options.what]):
         names = options.only or rivals.of_case(what) if options.what != "scale" else [rivals.OURS, "torch.save"]
-        race = transfers.Race(what, shape, options.mib, options.repeats, folder / f"race-{number}", names)
+        race = transfers.Race(what, shape, options.mib, options.repeats, folder / f"race-{number}", names,
+                              options.drop_caches)
         races.append(race.run().result())
     return {"bench": options.what, "machine": described, "options": {"mib": options.mib, "repeats": options.repeats},
-            "notes": notes(races), "cases": [case for race in races for case in race["cases"]],
+            "notes": notes(options, races), "cases": [case for race in races for case in race["cases"]],
             "races": [{key: value for key, value in race.items() if key != "cases"} for race in races]}
 
 
@@ -57,6 +57,7 @@ def main(argv):
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--only", action="append", metavar="NAME", choices=list(rivals.ENTRANTS), help="who takes part")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="the result goes there as well, as JSON")
+    parser.add_argument("--drop-caches", action="store_true", help="empty every cache of the kernel before a load (as root)")
     options = parser.parse_args(argv)
     if options.what in LATER:
         print(f"error: bench {options.what}: comes later", file=sys.stderr)

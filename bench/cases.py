@@ -7,6 +7,7 @@ CASES = {
     "scale": "(the same bytes in one tensor and in ever more of them)",
     "ettr": "(the share of time that was training, with kills; options of its own)",
     "step": "(what a step costs that saves nothing; options of its own)",
+    "venvs": "(installs those that are raced)",
 }
-BESIDE = ("ettr", "step")  # in files of their own
+BESIDE = ("ettr", "step", "venvs")  # in files of their own
 LATER = ("stall", "interference")  # known, and refused

@@ -15,28 +15,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import rivals  # noqa: E402
 from race import state as states  # noqa: E402
-from race import training  # noqa: E402
 
 
 class Child:
     def __init__(self):
-        self.rival = self.state = self.loaded = self.saved = self.loop = None
+        self.rival = self.state = self.loaded = self.saved = None
 
-    def open(self, name, folder, shape=None, mib=0, train=False, threads=0):
-        """Makes the state, or a training, and the entrant for it."""
-        import torch
-
-        if threads:
-            torch.set_num_threads(threads)
-        entrant = rivals.ENTRANTS[name]
-        if train:
-            self.loop = training.Loop(mib)
-            self.state = self.loop.state
-        else:
-            self.state = states.tensors(states.sizes(shape, mib))
-        self.rival = entrant.make(Path(folder), self.state, self.loop)
-        if train:
-            self.loop.enter(self.rival)
+    def open(self, name, folder, shape, mib):
+        """Makes the state, and the entrant for it."""
+        self.state = states.tensors(states.sizes(shape, mib))
+        self.rival = rivals.ENTRANTS[name].make(Path(folder), self.state)
         return {"bytes": sum(tensor.numel() * tensor.element_size() for tensor in self.state.values()),
                 "tensors": len(self.state), "version": self.rival.version()}
 
@@ -64,9 +52,6 @@ class Child:
         missing = self.saved - states.digests(self.loaded)
         self.loaded = None
         return {"equal": not missing, "missing": sum(missing.values())}
-
-    def __getattr__(self, order):
-        return getattr(self.loop, order)
 
     def close(self):
         self.rival.close()

@@ -29,9 +29,10 @@ class Child:
     def __init__(self, name, folder, log):
         self.name, self.folder, self.log = name, folder, log
         folder.mkdir(parents=True)
-        python = rivals.python_of(rivals.ENTRANTS[name])
-        if python is None:
-            raise Failed(f"not installed: ./dev bench venvs {rivals.ENTRANTS[name].venv}")
+        try:
+            python = rivals.python_of(rivals.ENTRANTS[name])
+        except LookupError as why:
+            raise Failed(*why.args) from None
         to_child, from_child = os.pipe(), os.pipe()
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1",
                "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0))), "JAX_PLATFORMS": "cpu"}

@@ -48,8 +48,8 @@ def files_below(folder):
     return [path for path in Path(folder).rglob("*") if path.is_file() and not path.is_symlink()]
 
 
-def unsynced_bytes(folder):
-    """Bytes of the files in `folder` that are in memory alone; None where the kernel does not say."""
+def _pages(folder, *kinds):
+    """Bytes of the pages of the files in `folder`; None where the kernel does not say."""
     libc, pages = ctypes.CDLL(None, use_errno=True), 0
     for path in files_below(folder):
         try:
@@ -60,10 +60,20 @@ def unsynced_bytes(folder):
             seen = _Pages()
             if libc.syscall(CACHESTAT, descriptor, ctypes.byref(_Range(0, 0)), ctypes.byref(seen), 0):
                 return None
-            pages += seen.dirty + seen.writeback
+            pages += sum(getattr(seen, kind) for kind in kinds)
         finally:
             os.close(descriptor)
     return pages * PAGE_BYTES
+
+
+def unsynced_bytes(folder):
+    """What is in memory alone."""
+    return _pages(folder, "dirty", "writeback")
+
+
+def cached_bytes(folder):
+    """What need not be read from storage."""
+    return _pages(folder, "cached")
 
 
 def sync(path):
@@ -84,20 +94,19 @@ def sync_tree(folder):
     sync(Path(folder).parent)
 
 
-def make_cold(folder):
-    """Puts the files of `folder` out of the page cache. How, in words."""
-    os.sync()
+def make_cold(folder, drops_all=False):
+    """Puts the files of `folder` out of the page cache; with `drops_all` all that the kernel caches, as root. Bytes that
+    stayed there, or None where the kernel does not say."""
     for path in files_below(folder):
         descriptor = os.open(path, os.O_RDONLY)
         try:
+            os.fsync(descriptor)  # a page that waits to be written stays
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
-    try:
+    if drops_all:
         Path("/proc/sys/vm/drop_caches").write_text("3")
-    except OSError:
-        return "posix_fadvise(DONTNEED)"
-    return "posix_fadvise(DONTNEED) and drop_caches"
+    return cached_bytes(folder)
 
 
 def available_bytes():

@@ -32,7 +32,8 @@ def durability(synced_by, unsynced, nbytes):
 class Entry:
     """What one entrant did in one group."""
 
-    def __init__(self, child, opened, group):
+    def __init__(self, child, opened, group, drops_all):
+        self.drops_all, self.cached = drops_all, []
         self.child, self.version, self.tensors, self.group = child, opened["version"], opened["tensors"], group
         self.s, self.raw_s, self.cpu_s, self.after_cpu_s, self.written = [], [], [], [], []
         self.unsynced, self.equal, self.error, self.at, self.number = [], None, None, None, 0
@@ -65,12 +66,13 @@ class Entry:
 
     def load(self, is_measured=True):
         self.child.order("remember")
-        machine.make_cold(self.child.folder)
+        left = machine.make_cold(self.child.folder, self.drops_all)
         before = self.child.spent()
         taken = self.child.timed("load", folder=self.at)
         if is_measured:
             self.s.append(taken)
             self.cpu_s.append(self.child.spent()["cpu_s"] - before["cpu_s"])
+            self.cached.append(left)
         equal = self.child.order("check")["equal"]
         self.equal = equal if self.equal is None else self.equal and equal
         return taken
@@ -79,7 +81,8 @@ class Entry:
 class Race:
     """One case of one shape. `rows` are the results by name, `turns` every clocked turn in its order."""
 
-    def __init__(self, case, shape, mib, repeats, folder, names):
+    def __init__(self, case, shape, mib, repeats, folder, names, drops_all=False):
+        self.drops_all = drops_all
         self.case, self.shape, self.mib, self.repeats, self.folder = case, shape, mib, repeats, folder
         self.names, self.turns, self.entries, self.raw, self.extra = names, [], {}, [], {}
         self.nbytes = sum(state.sizes(shape, mib))
@@ -99,7 +102,7 @@ class Race:
                 child = Child(name, folder / name.replace(" ", "-"), self.folder / f"{name.replace(' ', '-')}.log")
                 opened.append(child)
                 answer = child.order("open", name=name, folder=child.folder / "own", shape=self.shape, mib=self.mib)
-                entries[name] = Entry(child, answer, tuple(group))
+                entries[name] = Entry(child, answer, tuple(group), self.drops_all)
                 entries[name].save(is_measured=False)  # buffers are made, imports are done
                 if self.case == "load":
                     entries[name].load(is_measured=False)
@@ -150,12 +153,12 @@ class Race:
             self.extra.setdefault("buffered", []).append(stick.buffered("write", self.nbytes))
             stick.remove_file()
         else:
-            machine.make_cold(stick.folder)
+            machine.make_cold(stick.folder, self.drops_all)
             self.extra.setdefault("buffered", []).append(stick.buffered("read", self.nbytes))
 
     def _raw(self, stick):
         if self.case == "load":
-            machine.make_cold(stick.folder)
+            machine.make_cold(stick.folder, self.drops_all)
         taken = stick.direct("write" if self.case == "save" else "read", self.nbytes)[0]
         if self.case == "save":
             stick.remove_file()
@@ -190,6 +193,9 @@ class Race:
                     "unsynced_bytes": None if None in every["unsynced"] else max(every["unsynced"]),
                     "cpu_after_s_per_gib": figures.figure(every["after_cpu_s"])["median"] * GIB / self.nbytes,
                     "written_per_byte": figures.figure(every["written"])["median"] / self.nbytes}
+        if self.case == "load":
+            left = [value for entry in entries for value in entry.cached]
+            out["cached_bytes"] = None if None in left else max(left)
         if name != rivals.OURS and rivals.OURS in self.entries:
             beside = {entry.group for entry in entries}
             ours_s = [value for ours in self.entries[rivals.OURS] if ours.group in beside for value in ours.s]

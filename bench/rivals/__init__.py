@@ -11,13 +11,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 VENVS = ROOT / "build/bench-venvs"
+INSTALLED, WHY_NOT = ".installed", ".why-not"  # in an environment: its pins, or what pip said last
 OURS = "unbroken"
 
 
 class Entrant(typing.NamedTuple):
     module: str
     kind: str  # the class in it
-    cases: str  # words: save, load, train
+    cases: str  # words: save, load
     venv: str = ""  # empty: the project's own
     options: dict = {}
     about: str = ""
@@ -25,30 +26,50 @@ class Entrant(typing.NamedTuple):
     def made_by(self):
         return getattr(importlib.import_module(f"rivals.{self.module}"), self.kind)
 
-    def make(self, folder, state, loop):
+    def make(self, folder, state):
         folder.mkdir(parents=True, exist_ok=True)
-        return self.made_by()(folder, state, loop, **self.options)
+        return self.made_by()(folder, state, **self.options)
 
     def synced_by(self):
         """Who makes a save durable: see Rival."""
         return self.made_by().synced_by
 
 
-PINS = {}
+# What is installed into an environment; torch is held at the version that is there.
+PINS = {
+    "torchsnapshot": ["torchsnapshot-nightly==2024.7.26"],
+    "orbax": ["orbax-checkpoint==0.12.8", "jax==0.10.2"],
+    "torch_checkpointing": ["torch-checkpointing==0.1.1"],
+    "nvrx": ["nvidia-resiliency-ext==0.4.1"],
+    "runai": ["runai-model-streamer==0.17.1"],
+    "fastsafetensors": ["fastsafetensors==0.5.0"],
+}
 ENTRANTS = {
-    OURS: Entrant("ours", "Unbroken", "save load train", about="verified load, in place"),
-    "torch.save": Entrant("torch_save", "TorchSave", "save load", about="weights_only=True"),
+    OURS: Entrant("ours", "Unbroken", "save load", about="loads are verified, and in place"),
+    "torch.save": Entrant("torch_save", "TorchSave", "save load", about="no crc32"),
     "torch.load mmap": Entrant("torch_save", "TorchSave", "load", options={"mmap": True}, about="every page touched"),
     "safetensors": Entrant("safe", "SafeTensors", "save load", about="every page touched"),
+    "DCP": Entrant("dcp", "Dcp", "save load", about="save and load, one thread, loads in place"),
+    "torchsnapshot": Entrant("snapshot", "TorchSnapshot", "save load", "torchsnapshot", about="loads in place"),
+    "Orbax": Entrant("orbax", "Orbax", "save load", "orbax", about="no zstd; OCDBT for small tensors only"),
+    "Orbax defaults": Entrant("orbax", "Orbax", "save load", "orbax", {"defaults": True}),
+    "torch_checkpointing": Entrant("torch_checkpointing", "TorchCheckpointing", "save load", "torch_checkpointing",
+                                   about="no O_DIRECT: EINVAL on ext4"),
+    "Run:ai streamer": Entrant("streamers", "Runai", "load", "runai", about="of a safetensors file, in place"),
+    "fastsafetensors": Entrant("streamers", "FastSafeTensors", "load", "fastsafetensors", about="of a safetensors file"),
 }
 
 
 def python_of(entrant):
-    """The interpreter of an entrant; None where its environment was not made."""
+    """The interpreter of an entrant. Errors: LookupError with the reason where its environment was not made."""
     if not entrant.venv:
         return sys.executable
-    python = VENVS / entrant.venv / "bin/python"
-    return python if python.exists() else None
+    folder = VENVS / entrant.venv
+    if (folder / INSTALLED).exists():
+        return folder / "bin/python"
+    why = folder / WHY_NOT
+    raise LookupError(" ".join(why.read_text().split())[-200:] if why.exists() else
+                      f"not installed: ./dev bench venvs {entrant.venv}")
 
 
 def of_case(word):

@@ -8,16 +8,13 @@ class Unbroken(Rival):
 
     synced_by = "itself"
 
-    def __init__(self, folder, state, loop):
-        super().__init__(folder, state, loop)
+    def __init__(self, folder, state):
+        super().__init__(folder, state)
         import unbroken
 
-        self.unbroken, self.path, self.saving = unbroken, folder / "run", None
+        self.unbroken, self.path = unbroken, folder / "run"
         self.run = unbroken.Run(self.path, every=10**9, keep_last=1)
-        if loop is None:
-            self.run.attach(tensors=state)
-        else:
-            self.run.attach(model=loop.model, optimizer=loop.optimizer)
+        self.run.attach(tensors=state)
         self.run.restore()
 
     @classmethod
@@ -36,22 +33,6 @@ class Unbroken(Rival):
     def load(self, folder):
         self.unbroken.load(self.path, into={"tensors": self.state})
         return self.state
-
-    def after_step(self):
-        self.run.step()
-
-    def start(self, folder):
-        self.saving = self.run.save(wait=False)
-
-    def is_busy(self):
-        return self.saving is not None and not self.saving.durable.done()
-
-    def wait(self):
-        if self.saving is not None:
-            self.saving.wait("durable")
-
-    def reload(self, folder):
-        return self.unbroken.load(self.path)
 
     def close(self):
         self.run.drain()

@@ -5,8 +5,8 @@ from rivals.base import Rival
 
 
 class TorchSave(Rival):
-    def __init__(self, folder, state, loop, mmap=False):
-        super().__init__(folder, state, loop)
+    def __init__(self, folder, state, mmap=False):
+        super().__init__(folder, state)
         import torch
 
         torch.serialization.set_crc32_options(False)  # nobody compares it when it loads

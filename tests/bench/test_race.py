@@ -59,6 +59,11 @@ def test_the_turns_go_forth_and_back_and_the_seconds_add_up(result):
             assert seconds == pytest.approx(sum(taken for turn, taken in race["turns"] if turn == name))
 
 
+def test_loads_start_cold(result):
+    if result["bench"] == "load":
+        assert all(of(result, name)["cached_bytes"] in (0, None) for name in (rivals.OURS, *BESIDE))
+
+
 def test_saves_say_who_synced_them_and_what_they_wrote(result):
     if result["bench"] == "save":
         assert of(result, rivals.OURS)["durable"] == "itself"
@@ -75,3 +80,13 @@ def test_an_entrant_that_cannot_run_is_listed_with_its_error():
     case = {"name": "x.save", "race": "save", "shape": "large", "bytes": 1, "repeats": 0, "unit": "s", "median": None,
             "ci95": None, "ratio": None, "error": "ImportError: no module"}
     assert table.rows([case])[1] == ["x", "ImportError: no module"]
+
+
+def test_an_environment_that_is_not_there_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(rivals, "VENVS", tmp_path)
+    with pytest.raises(LookupError, match="./dev bench venvs orbax"):
+        rivals.python_of(rivals.ENTRANTS["Orbax"])
+    (tmp_path / "orbax").mkdir()
+    (tmp_path / "orbax" / rivals.WHY_NOT).write_text("ERROR: no matching\ndistribution")
+    with pytest.raises(LookupError, match="ERROR: no matching distribution"):
+        rivals.python_of(rivals.ENTRANTS["Orbax"])
