@@ -315,7 +315,7 @@ class Run:
     def log(self, /, **metrics) -> None:
         """Metrics of the step at hand: numbers, or tensors of one element. The last value of a name counts.
 
-        They stand, without a sync, in the run's metrics folder, and in the checkpoint of this step, as far as they fit
+        They stand, a second later and without a sync, in the run's metrics folder, and in the checkpoint of this step, as far as they fit
         there: the metric of `keep_best` first, then the alphabet, up to about 1 KB. A line says once what does not fit. Errors:
         Misconfigured for what is not one number, and for the names `step` and `attempt`, which each line has.
         """

@@ -21,6 +21,9 @@ namespace {
 constexpr Duration kJobLimit = std::chrono::minutes(30);
 // Lines of metrics that wait for the storage; more are dropped.
 constexpr std::size_t kMetricsBytesMax = std::size_t{4} << 20;
+// They are handed to it together: to wake a thread for each costs more than all else in a step.
+constexpr Duration kMetricsWait = std::chrono::seconds(1);
+constexpr std::size_t kMetricsBytesWait = std::size_t{64} << 10;
 }  // namespace
 
 Background::Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status)
@@ -49,19 +52,21 @@ bool Background::post(Lane lane, std::function<void(Background&)> job) {
 
 bool Background::enqueue(Lane lane, std::function<void(Background&)> job) {
   jobs_.fetch_add(1);
-  auto task = [me = shared_from_this(), job = std::move(job)] {
-    try {
-      job(*me);
-    } catch (const std::exception& e) {
-      // A failed check poisons the job at hand; training goes on.
-      me->status_->worry(fmt::format("a background job failed: {}", e.what()));
-    }
-    me->jobs_.fetch_sub(1);
-    me->seams_.executor.notify();
-  };
+  auto task = [me = shared_from_this(), job = std::move(job)] { me->carry_out(job); };
   if (seams_.executor.post(lane, std::move(task))) return true;
   jobs_.fetch_sub(1);
   return false;
+}
+
+void Background::carry_out(const std::function<void(Background&)>& job) {
+  try {
+    job(*this);
+  } catch (const std::exception& e) {
+    // A failed check poisons the job at hand; training goes on.
+    status_->worry(fmt::format("a background job failed: {}", e.what()));
+  }
+  jobs_.fetch_sub(1);
+  seams_.executor.notify();
 }
 
 bool Background::post_for(const std::shared_ptr<Saving>& saving, Lane lane,
@@ -108,6 +113,7 @@ void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveF
     newest_.saving = saving;  // whose name next_id() gave
   }
   saves_in_flight_.fetch_add(1);
+  flush_metrics();
   const Instant began = seams_.clock.now();
   auto content = std::make_shared<Snapshot>(std::move(snapshot));
   const bool is_taken = post_for(saving, Lane::strand,
@@ -312,26 +318,57 @@ void Background::collect() {
 }
 
 void Background::add_metrics(const std::string& line) {
+  const Instant now = seams_.clock.now();
+  std::optional<Instant> later;
   {
     const std::lock_guard lock(mutex_);
     if (metrics_.size() + line.size() > kMetricsBytesMax) return;  // storage that answers nothing
     metrics_ += line;
     metrics_ += '\n';
-    if (std::exchange(is_flush_posted_, true)) return;
+    const Instant due = flushed_.value_or(now) + kMetricsWait;
+    const bool is_due = !flushed_ || now >= due || metrics_.size() >= kMetricsBytesWait;
+    if (!is_due && std::exchange(is_flush_timed_, true)) return;
+    if (!is_due) later = due;
   }
-  if (post(Lane::io, [](Background& me) { me.flush_metrics(); })) return;
+  later ? flush_metrics_at(*later) : flush_metrics();
+}
+
+void Background::flush_metrics_at(Instant when) {
+  seams_.executor.post_at(when, [weak = weak_from_this()] {
+    const auto me = weak.lock();
+    if (!me) return;
+    me->jobs_.fetch_add(1);  // before it looks: whoever stops us waits for our jobs after that
+    me->carry_out([](Background& self) {
+      {
+        const std::lock_guard lock(self.mutex_);
+        self.is_flush_timed_ = false;
+      }
+      if (!self.stop_.stop_requested()) self.flush_metrics();
+    });
+  });
+}
+
+void Background::flush_metrics() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (metrics_.empty()) return;
+    flushed_ = seams_.clock.now();
+    is_flush_wanted_ = true;
+    if (std::exchange(is_writing_metrics_, true)) return;
+  }
+  if (post(Lane::io, [](Background& me) { me.write_metrics(); })) return;
   const std::lock_guard lock(mutex_);
-  is_flush_posted_ = false;  // with the next line
+  is_writing_metrics_ = false;  // with a later line
 }
 
 /// One at a time, so that lines stay in order.
-void Background::flush_metrics() {
+void Background::write_metrics() {
   for (;;) {
     std::string lines;
     {
       const std::lock_guard lock(mutex_);
-      is_flush_posted_ = !metrics_.empty();
-      if (metrics_.empty()) return;
+      is_writing_metrics_ = std::exchange(is_flush_wanted_, false);
+      if (!is_writing_metrics_) return;
       lines.swap(metrics_);
     }
     // Advisory, as the journal's metrics are the ones that count: said once, until it works again.
@@ -365,6 +402,7 @@ void Background::flush_account() {
 }
 
 Result<> Background::drain(const Deadline& deadline) {
+  flush_metrics();
   return seams_.executor.wait([this] { return is_idle(); }, deadline);
 }
 

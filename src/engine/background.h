@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -44,7 +45,8 @@ class Background : public std::enable_shared_from_this<Background> {
   SaveId next_id(std::uint64_t step);
   bool is_saving() const { return saves_in_flight_.load() > 0; }
   bool is_idle() const { return jobs_.load() == 0; }
-  /// Adds a line to this attempt's metrics, some time soon.
+  /// Adds a line to this attempt's metrics. The storage is given it within a second where it answers, and at
+  /// once where a save begins or all is waited for; what waits is lost where the process is killed.
   void add_metrics(const std::string& line);
   /// Replaces this attempt's account, some time soon.
   void keep_account(std::string text);
@@ -73,6 +75,8 @@ class Background : public std::enable_shared_from_this<Background> {
   bool post_for(const std::shared_ptr<Saving>& saving, Lane lane, std::function<void(Background&)> job);
   /// The same without a word where it is not taken.
   bool enqueue(Lane lane, std::function<void(Background&)> job);
+  /// Runs one that is counted already.
+  void carry_out(const std::function<void(Background&)>& job);
   /// A job of this save did not come to its end.
   void lose(const std::shared_ptr<Saving>& saving, Error error);
   Deadline by() const;
@@ -97,8 +101,12 @@ class Background : public std::enable_shared_from_this<Background> {
 
   // On the io lane:
   void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began);
-  void flush_metrics();
+  void write_metrics();
   void flush_account();
+
+  /// From any thread: the lines of metrics that wait are handed to the storage now.
+  void flush_metrics();
+  void flush_metrics_at(Instant when);
 
   const Seams seams_;
   const Opened opened_;
@@ -112,9 +120,10 @@ class Background : public std::enable_shared_from_this<Background> {
   bool are_metrics_failing_ = false;  // by the one that flushes
 
   mutable std::mutex mutex_;
-  Step newest_;          // which was asked for
-  std::string metrics_;  // lines not yet handed to the store
-  bool is_flush_posted_ = false;
+  Step newest_;                     // which was asked for
+  std::string metrics_;             // lines not yet handed to the store
+  std::optional<Instant> flushed_;  // when that was last asked for
+  bool is_flush_wanted_ = false, is_writing_metrics_ = false, is_flush_timed_ = false;
   std::string account_;  // the newest, not yet handed to the store; empty where it was
 };
 

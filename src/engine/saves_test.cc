@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <sstream>
 
 #include "base/json.h"
 #include "engine/read/reader.h"
@@ -469,49 +468,6 @@ TEST(Close, IsNeverSaidByALifeThatIsDropped) {
   });
   EXPECT_FALSE(decode_hint(*run.world.disk().peek(kHintKey)).value().closed);
   EXPECT_TRUE(run.start().ok());
-}
-
-TEST(MetricsFile, HasOneLinePerStepInOrder) {
-  TestRun run;
-  run.live([&](TestLife& me) {
-    ASSERT_TRUE(me.restore().ok());
-    for (std::uint64_t step = 1; step <= 30; ++step)
-      ASSERT_TRUE(me.train(step, {{"loss", 0.5}, {"step", 99.0}, {"attempt", 98.0}}).ok());
-    ASSERT_TRUE(me.train(31, {{"a", std::nan("")}, {"b", HUGE_VAL}, {"c", -HUGE_VAL}}).ok());
-    ASSERT_TRUE(me.close().ok());
-  });
-  std::istringstream lines(*run.world.disk().peek("metrics/a0001.jsonl"));
-  std::string line;
-  for (std::uint64_t step = 1; std::getline(lines, line); ++step) {
-    const auto parsed = parse_json(line);
-    ASSERT_TRUE(parsed.ok()) << line;
-    EXPECT_EQ(parsed.value()["step"], step) << line;
-    EXPECT_EQ(parsed.value()["attempt"], 1) << line;
-    if (step <= 30) {
-      EXPECT_EQ(parsed.value()["loss"], 0.5);
-    } else {
-      EXPECT_EQ(line, R"({"a":"NaN","attempt":1,"b":"Infinity","c":"-Infinity","step":31})");
-      EXPECT_EQ(step, 31u);
-    }
-  }
-}
-
-TEST(MetricsFile, ThatCannotBeWrittenIsSaidOnceAndStopsNothing) {
-  TestRun run;
-  run.live([&](TestLife& me) {
-    ASSERT_TRUE(me.restore().ok());
-    run.world.faults().plan({.kind = FaultKind::eio, .op = SimOp::append, .path = "*", .count = 5});
-    for (std::uint64_t step = 1; step <= 5; ++step) {
-      ASSERT_TRUE(me.train(step, {{"loss", 1.0}}).ok());
-      ASSERT_TRUE(me.engine->drain(me.by()).ok());
-    }
-    EXPECT_THAT(me.engine->status().take_messages(true),
-                ElementsAre(HasSubstr("metrics could not be written")));
-    ASSERT_TRUE(me.train(6, {{"loss", 1.0}}).ok());
-    ASSERT_TRUE(me.save_fully(6).ok());
-    EXPECT_EQ(me.engine->status().health().state, Health::State::green);
-  });
-  EXPECT_THAT(*run.world.disk().peek("metrics/a0001.jsonl"), HasSubstr("\"step\":6"));
 }
 
 TEST(Save, TakesAnyNumberOfMetrics) {
