@@ -226,6 +226,17 @@ TEST(Tiers, WithOneAreTheSingleFormula) {
               efficiency(100, {.stall_s = 5, .mtti_s = 1063, .recovery_s = 120, .persist_s = 60}), 1e-12);
 }
 
+TEST(Tiers, WithOneAndNoticesAreTheSingleFormula) {
+  const TierTimes tiers[] = {{.stall_s = 5, .recovery_s = 120, .share = 1}};
+  const auto plan = tier_intervals(tiers, 1063);
+  const TierJob job{tiers, plan, 100, 1063, 0.6, 7};
+  EXPECT_NEAR(
+      tier_efficiency(job),
+      efficiency(100,
+                 {.stall_s = 5, .mtti_s = 1063, .recovery_s = 120, .notice_share = 0.6, .notice_cost_s = 7}),
+      1e-12);
+}
+
 TEST(Tiers, DropOneThatIsNotWorthIt) {
   const TierTimes tiers[] = {{.stall_s = 100, .recovery_s = 60, .share = 0.1},
                              {.stall_s = 120, .recovery_s = 900, .share = 0.9}};

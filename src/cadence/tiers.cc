@@ -106,13 +106,26 @@ double mean_cost_s(const std::vector<Level>& levels) {
   return mean_of(levels, [](const TierTimes& times) { return times.cost_s(); });
 }
 
-/// How much work a tier loses on average to turns missed: a failure of a cheaper kind ends the write, and the
-/// tier comes again a whole turn later.
-double missed_s(const std::vector<Level>& levels, std::size_t i, double period_s, double mtti_s) {
+/// The age of the newest checkpoint of a level in use, at a failure: on average, of which parts, in seconds.
+/// Emergency saves, at a rate r, make it less: it is that of the last of them where it would be more.
+struct Age {
+  double work_s = 0;  ///< since the save: T/2, with notices 1/r - T/(e^(rT) - 1)
+  double lag_s = 0;   ///< as a save is durable later: P, with notices (1 - e^(-rP)) T/(e^(rT) - 1)
+  double missed_s =
+      0;  ///< by turns missed: a failure of a cheaper kind ends the write, T later it comes again
+};
+
+Age age_of(const TierJob& job, const std::vector<Level>& levels, std::size_t i, double period_s) {
+  const double persist_s = levels[i].times.persist_s;
+  const double apart_s = period_s * static_cast<double>(levels[i].every);
   double below = 0;
   for (std::size_t k = 0; k < i; ++k) below += levels[k].times.share;
-  return period_s * static_cast<double>(levels[i].every) *
-         std::expm1(std::min(below * levels[i].times.persist_s / mtti_s, kLagMax));
+  const double ended = std::min((1 - job.notice_share) * below * persist_s / job.mtti_s, kLagMax);
+  const double r = job.notice_share / job.mtti_s, x = r * apart_s;
+  if (x < 1e-6) return {apart_s / 2, persist_s, apart_s * std::expm1(ended)};
+  const double since_s = apart_s / std::expm1(x), missed = -std::expm1(-ended);
+  return {1 / r - since_s, -std::expm1(-r * persist_s) * since_s,
+          since_s * std::exp(-r * persist_s) * -std::expm1(-x) * missed / (1 - missed * std::exp(-x))};
 }
 
 /// Parts of the waste to first order.
@@ -121,28 +134,47 @@ Waste parts_of(const TierJob& job, const std::vector<Level>& levels) {
   const double period = job.interval_s + mean_cost_s(levels);
   parts.stall = mean_of(levels, [](const TierTimes& times) { return times.stall_s; }) / period;
   parts.slowdown = mean_of(levels, [](const TierTimes& times) { return times.slowdown_s; }) / period;
+  parts.recovery = job.notice_share * job.notice_cost_s / job.mtti_s;
   for (std::size_t i = 0; i < levels.size(); ++i) {
-    const Level& level = levels[i];
-    const double rate = level.times.share / job.mtti_s;
-    parts.lost_work +=
-        rate * (period * static_cast<double>(level.every) / 2 + missed_s(levels, i, period, job.mtti_s));
-    parts.recovery += rate * level.times.recovery_s;
-    parts.persist_lag += rate * level.times.persist_s;
+    const Age age = age_of(job, levels, i, period);
+    const double rate = levels[i].times.share / job.mtti_s;
+    parts.lost_work += (1 - job.notice_share) * rate * (age.work_s + age.missed_s);
+    parts.persist_lag += (1 - job.notice_share) * rate * age.lag_s;
+    parts.recovery += rate * levels[i].times.recovery_s;
   }
   return parts;
 }
 
-/// How one attempt at something ends: after `time_s` on average, done, or stopped by a failure of kind k.
+/// How one attempt at something ends: after `time_s` on average, done, or stopped by a failure of kind k or
+/// by a notice.
 struct Outcome {
   double time_s = 0;
   double done = 1;
-  std::vector<double> failed;  ///< by kind = level
+  std::vector<double> failed = {};  ///< by kind = level, and then the notices
+  double work_s = 0;                ///< where it is done
+  double saved_s = 0;               ///< work of it that an emergency save saved, on average
 };
 
+/// `seconds` in which nothing is saved and nothing is heard of a notice, such as a recovery.
 Outcome try_for(double seconds, const std::vector<Level>& levels, double mtti_s) {
   const double fails = -std::expm1(-seconds / mtti_s);
-  Outcome out{mtti_s * fails, 1 - fails, {}};
+  Outcome out{mtti_s * fails, 1 - fails};
   for (const Level& level : levels) out.failed.push_back(fails * level.times.share);
+  out.failed.push_back(0);
+  return out;
+}
+
+/// Work and the save that ends it.
+Outcome try_interval(const TierJob& job, const TierTimes& save, const std::vector<Level>& levels) {
+  const double m = job.mtti_s, g = job.notice_share;
+  const double work_s = job.interval_s + save.slowdown_s;  // as slow as a write makes it
+  const double all_s = work_s + save.stall_s;
+  Outcome out = try_for(all_s, levels, m);
+  for (double& p : out.failed) p *= 1 - g;
+  const double fails = -std::expm1(-all_s / m);
+  out.failed.back() = g * fails;
+  out.work_s = job.interval_s;
+  out.saved_s = g * job.interval_s / work_s * (-m * std::expm1(-work_s / m) - work_s * std::exp(-all_s / m));
   return out;
 }
 
@@ -150,8 +182,10 @@ Outcome try_for(double seconds, const std::vector<Level>& levels, double mtti_s)
 void append(Outcome& first, const Outcome& second) {
   const double done = first.done;
   first.time_s += done * second.time_s;
+  first.saved_s += done * (second.saved_s + second.failed.back() * first.work_s);
   for (std::size_t k = 0; k < first.failed.size(); ++k) first.failed[k] += done * second.failed[k];
   first.done *= second.done;
+  first.work_s += second.work_s;
 }
 
 /// `one`, n times in a row, by squaring.
@@ -175,6 +209,22 @@ Outcome recovery_of(std::size_t level, const std::vector<Level>& levels, double 
   return out;
 }
 
+/// From a notice until the recovery is over, which each failure begins anew, from a safer tier where that
+/// takes it.
+double after_notice_s(const TierJob& job, const std::vector<Level>& levels) {
+  double mean_s = 0;
+  std::vector<double> whole_s(levels.size());  // recoveries, from each level on
+  for (std::size_t i = levels.size(); i-- > 0;) {
+    const Outcome recovery = recovery_of(i, levels, job.mtti_s);
+    Outcome first = try_for(job.notice_cost_s + levels[i].times.recovery_s, levels, job.mtti_s);
+    whole_s[i] = recovery.time_s;
+    for (std::size_t k = i + 1; k < levels.size(); ++k) whole_s[i] += recovery.failed[k] * whole_s[k];
+    for (std::size_t k = 0; k < levels.size(); ++k) first.time_s += first.failed[k] * whole_s[std::max(i, k)];
+    mean_s += levels[i].times.share * first.time_s;
+  }
+  return mean_s;
+}
+
 /// Makes an attempt one that goes on until it is done or a failure of a higher kind stops it; each failure of
 /// kind `level` costs a recovery.
 void insist(Outcome& attempt, std::size_t level, const Outcome& recovery) {
@@ -182,18 +232,19 @@ void insist(Outcome& attempt, std::size_t level, const Outcome& recovery) {
   const double scale = 1 / (1 - fails * recovery.done);
   attempt.time_s = (attempt.time_s + fails * recovery.time_s) * scale;
   attempt.done *= scale;
+  attempt.saved_s *= scale;
   for (std::size_t k = 0; k < attempt.failed.size(); ++k)
     attempt.failed[k] = k <= level ? 0 : (attempt.failed[k] + fails * recovery.failed[k]) * scale;
 }
 
 /// A whole block of the safest tier. A block of a level is so many blocks of the level below, of which the
 /// last ends with a save of this level; `whole` holds for each level one that ends with its own.
-Outcome block_of_safest(double interval_s, const std::vector<Level>& levels, double mtti_s) {
+Outcome block_of_safest(const TierJob& job, const std::vector<Level>& levels) {
   std::vector<Outcome> whole, recoveries, before;  // before: all blocks of the level below but the last
   for (std::size_t top = 0; top < levels.size(); ++top) {
-    recoveries.push_back(recovery_of(top, levels, mtti_s));
+    recoveries.push_back(recovery_of(top, levels, job.mtti_s));
     if (top > 0) before.push_back(repeat(whole.back(), levels[top].blocks - 1));
-    Outcome end = try_for(interval_s + levels[top].times.cost_s(), levels, mtti_s);
+    Outcome end = try_interval(job, levels[top].times, levels);
     insist(end, 0, recoveries[0]);
     for (std::size_t i = 1; i <= top; ++i) {
       Outcome block = before[i - 1];
@@ -216,16 +267,17 @@ double tier_efficiency_first_order(const TierJob& job) {
 double tier_efficiency(const TierJob& job) {
   const std::vector<Level> levels = levels_of(job);
   if (!std::isfinite(job.mtti_s)) return job.interval_s / (job.interval_s + mean_cost_s(levels));
-  const std::size_t top = levels.size() - 1;
-  const Outcome whole = block_of_safest(job.interval_s, levels, job.mtti_s);
+  const Outcome whole = block_of_safest(job, levels);
   const double period = job.interval_s + mean_cost_s(levels);
   // The first stretch after a recovery has no write behind it.
   double lag = -mean_of(levels, [](const TierTimes& times) { return times.slowdown_s; }) / job.mtti_s;
-  for (std::size_t i = 0; i < levels.size(); ++i)
-    lag += levels[i].times.share * (levels[i].times.persist_s + missed_s(levels, i, period, job.mtti_s)) /
-           job.mtti_s;
-  const double work = job.interval_s * static_cast<double>(levels[top].every);
-  const double value = work / whole.time_s * std::exp(-lag);
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const Age age = age_of(job, levels, i, period);
+    lag += (1 - job.notice_share) * levels[i].times.share * (age.lag_s + age.missed_s) / job.mtti_s;
+  }
+  const double noticed = whole.failed.back();
+  const double work_s = (1 - noticed) * whole.work_s + whole.saved_s;
+  const double value = work_s / (whole.time_s + noticed * after_notice_s(job, levels)) * std::exp(-lag);
   return std::isfinite(value) ? value : 0;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // Several tiers of checkpoints in one job: a cheap one often, a safer one more rarely. A failure is of the
 // kind of the cheapest tier that survives it; it goes back to that tier's newest checkpoint. A save of one
-// tier also serves every cheaper one. All times are in seconds.
+// tier also serves every cheaper one. All times are in seconds. An emergency save, of an interruption that
+// comes with a notice, is one of the safest tier: nobody knows yet what will be lost; the turns begin anew
+// after it.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -41,6 +43,8 @@ struct TierJob {
   std::span<const TierInterval> plan;
   double interval_s = 0;  ///< tau of every save, whatever its tier; > 0
   double mtti_s = 0;
+  double notice_share = 0;  ///< of the interruptions, of any kind, with a window in which a save fits; [0, 1)
+  double notice_cost_s = 0;  ///< from such a notice until the emergency save is committed
 };
 
 /// First order: 1 - the sum of stalls, of lost work and of recoveries. A save of a safer tier replaces the
@@ -50,7 +54,7 @@ double tier_efficiency_first_order(const TierJob& job);
 /// Exact for exponential failures and persist 0, by renewal over the nested blocks (a block of a tier is what
 /// lies between two of its checkpoints, tried again after each failure of its kind); persist enters as
 /// e^(-sum f_i P_i / M), and so does the turn that a tier misses because a failure of a cheaper tier's kind
-/// ended its write.
+/// ended its write; each is less where an emergency save makes good for it.
 double tier_efficiency(const TierJob& job);
 
 /// Work from one save of tier `i`, which must be in use, to the next, with all stalls between and the

@@ -340,6 +340,13 @@ Result<JobInputs> job_inputs(const Settings& settings, std::string preset) {
   return job;
 }
 
+double JobInputs::notice_cost_s() const {
+  const auto safest =
+      std::find_if(tiers.begin(), tiers.end(), [](const TierInput& tier) { return tier.recovers >= 1; });
+  if (safest == tiers.end()) return unbroken::notice_needs_s(0, stall_s, persist_s, commit_s);
+  return unbroken::notice_needs_s(0, safest->stall_s, safest->persist_s, commit_s);
+}
+
 Json to_json(const JobInputs& job) {
   const auto maybe = [](const std::optional<double>& value) { return value ? json_number(*value) : Json(); };
   return {{"gpus", static_cast<std::uint64_t>(job.gpus)},

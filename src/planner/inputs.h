@@ -55,8 +55,11 @@ struct JobInputs {
   std::optional<double> gb_month_usd = {};
   std::uint32_t keep_last = 3;
 
-  /// What an emergency save needs, from the notice to the commit.
-  double notice_needs_s() const { return unbroken::notice_needs_s(step_s, stall_s, persist_s, commit_s); }
+  /// What an emergency save takes: with tiers one of the safest that any failure needs, as nobody knows yet
+  /// what will be lost.
+  double notice_cost_s() const;
+  /// And from the notice on, in which a step is made first.
+  double notice_needs_s() const { return step_s + notice_cost_s(); }
   /// One write at the given rate; 0 where none was given.
   double write_s() const { return is_rate_given && state_bytes ? *state_bytes / *write_bytes_per_s : 0; }
 };

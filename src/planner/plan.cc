@@ -100,7 +100,8 @@ double first_order_efficiency(const SavePlan& saves) {
       times.push_back(tier.times);
       intervals.push_back(tier.interval);
     }
-    return tier_efficiency_first_order({times, intervals, saves.interval_s, saves.times.mtti_s});
+    return tier_efficiency_first_order({times, intervals, saves.interval_s, saves.times.mtti_s,
+                                        saves.times.notice_share, saves.times.notice_cost_s});
   }
   const JobTimes& t = saves.times;
   const double period = saves.interval_s + t.cost_s();

@@ -53,7 +53,6 @@ struct SavePlan {
   template <class Of>
   double mean_over_failures(Of of) const;
   TierJob tier_job(double tau_s, std::vector<TierTimes>& times, std::vector<TierInterval>& plan) const;
-  double kept_by_notice() const;
 };
 
 struct NoticeFit {

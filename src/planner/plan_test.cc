@@ -189,6 +189,23 @@ TEST(Plan, UsesNoticesThatFit) {
   EXPECT_TRUE(has_aws);
 }
 
+TEST(Plan, SavesInTheSafestTierOnNotice) {
+  const Tiers tiers{"ram:stall=1s,persist=2s,recovers=0.8,recovery=30s",
+                    "store:stall=5s,persist=1min,recovers=1,recovery=5min"};
+  const Values job{{"mtti", "1h"}, {"step", "3s"}, {"commit", "2s"}, {"notice-share", "0.5"}};
+  Values fits = job, fails = job;
+  fits["notice"] = "78s";
+  fails["notice"] = "77s";
+  const Plan with = plan(fits, tiers).value(), without = plan(fails, tiers).value();
+  EXPECT_NEAR(with.notices[0].needs_s, 3 + 5 + 60 + 2, 1e-9);
+  EXPECT_TRUE(with.notices[0].fits);
+  EXPECT_TRUE(warns(without, "notice"));
+  EXPECT_GT(with.efficiency, without.efficiency);
+  // No failure needs the last one.
+  const Tiers spare{tiers[0], tiers[1], "archive:stall=1min,persist=1h,recovery=1h"};
+  EXPECT_NEAR(plan(fits, spare).value().notices[0].needs_s, 70, 1e-9);
+}
+
 TEST(Plan, NamesWhatToImproveFirst) {
   const Plan p = plan({{"gpus", "100000"},
                        {"failures-per-1000-node-days", "6.5"},

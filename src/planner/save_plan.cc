@@ -59,7 +59,7 @@ TierJob SavePlan::tier_job(double tau_s, std::vector<TierTimes>& tier_times,
     tier_times.push_back(tier.times);
     intervals.push_back(tier.interval);
   }
-  return {tier_times, intervals, tau_s, mtti_without_notice_s(times.mtti_s, times.notice_share)};
+  return {tier_times, intervals, tau_s, times.mtti_s, times.notice_share, times.notice_cost_s};
 }
 
 double SavePlan::share_of(const TierPlan& tier) const {
@@ -80,29 +80,18 @@ double SavePlan::mean_over_failures(Of of) const {
   return sum;
 }
 
-/// What is left after the recoveries of interruptions that lost nothing else: to first order, for tiers.
-double SavePlan::kept_by_notice() const {
-  const double recovery_s = mean_over_failures([](const TierPlan& tier) { return tier.times.recovery_s; });
-  return std::exp(-times.notice_share * (times.notice_cost_s + recovery_s) / times.mtti_s);
-}
-
 double SavePlan::efficiency_at(double tau_s) const {
   if (!has_tiers()) return unbroken::efficiency(tau_s, times);
   std::vector<TierTimes> tier_times;
   std::vector<TierInterval> intervals;
-  return tier_efficiency(tier_job(tau_s, tier_times, intervals)) * kept_by_notice();
+  return tier_efficiency(tier_job(tau_s, tier_times, intervals));
 }
 
 Waste SavePlan::waste_at(double tau_s) const {
   if (!has_tiers()) return waste_of(tau_s, times);
   std::vector<TierTimes> tier_times;
   std::vector<TierInterval> intervals;
-  const double kept = kept_by_notice();
-  Waste out = tier_waste(tier_job(tau_s, tier_times, intervals));
-  for (double* part : {&out.stall, &out.lost_work, &out.recovery, &out.persist_lag, &out.slowdown})
-    *part *= kept;
-  out.recovery += 1 - kept;
-  return out;
+  return tier_waste(tier_job(tau_s, tier_times, intervals));
 }
 
 double SavePlan::max_lost_s() const {
@@ -339,7 +328,6 @@ void describe_by_first(SavePlan& plan, const JobInputs& job) {
   plan.times.stall_s = first.times.stall_s;
   plan.times.persist_s = first.times.persist_s;
   plan.times.recovery_s = first.times.recovery_s;
-  plan.times.notice_cost_s = first.times.stall_s + first.times.persist_s + job.commit_s;
   if (!std::isfinite(job.mtti_s)) return;
   const double cost_s = std::max(plan.times.cost_s(), 1e-12);
   const double mtti_s = mtti_without_notice_s(job.mtti_s, plan.times.notice_share) / plan.share_of(first);
@@ -405,6 +393,7 @@ Result<SavePlan> plan_saves(const JobInputs& job) {
   out.times.mtti_s = job.mtti_s;
   out.times.slowdown = job.slowdown;
   out.times.notice_share = share;
+  out.times.notice_cost_s = job.notice_cost_s();
   describe_by_first(out, job);
   out.floor_s = floor_interval_s({.stall_s = first.stall_s,
                                   .persist_s = first.persist_s,

@@ -281,7 +281,7 @@ void Job::fail() {
   const std::size_t kind = kind_of(failure_);
   const bool is_noticed = times.notice_share > 0 && random_.uniform() < times.notice_share;
   if (is_noticed) {
-    for (Tier& tier : tiers_) tier.newest = {work_s_, count_};
+    for (Tier& tier : tiers_) tier.newest = {work_s_, 0};
     out_.saves += 1;
     stored_ = std::min<std::uint64_t>(stored_ + 1, sim_.job.keep_last);
   }

@@ -103,6 +103,10 @@ TEST(Simulator, AgreesWithTiersFlightAndNotices) {
       {"two tiers, half with notice", with("", {{"mtti", "1h"}, {"notice-share", "0.5"}},
                                            {"ram:stall=2s,persist=1s,recovers=0.75,recovery=1min",
                                             "disk:stall=20s,persist=1min,recovery=5min"})},
+      {"a slow safe tier, most with notice",
+       with("", {{"mtti", "72998.5s"}, {"notice-share", "0.58"}, {"days", "200"}},
+            {"ram:stall=285.747s,persist=66.2172s,recovers=0.684,recovery=1880.92s",
+             "disk:stall=2857.4697s,persist=39306.85s,recovery=7523.66s"})},
       {"half with notice", with("", {{"mtti", "1h"},
                                      {"stall", "30s"},
                                      {"persist", "20s"},
@@ -115,6 +119,17 @@ TEST(Simulator, AgreesWithTiersFlightAndNotices) {
     RecordProperty(c.name, fmt::format("closed {:.6f} simulated {:.6f} +- {:.6f}, {:+.2f} standard errors",
                                        sim.saves.efficiency(), result.efficiency.mean,
                                        result.efficiency.standard_error, errors_apart(sim, result)));
+  }
+}
+
+TEST(Simulator, AgreesOnNoticesOfTheLargestJobWithTwoTiers) {
+  for (const char* share : {"0.1", "0.6", "0.98"}) {
+    const Simulation sim = of(with("h100-100k-async", {{"notice-share", share}},
+                                   {"memory:stall=1s,persist=2s,recovers=0.8,recovery=30s",
+                                    "store:stall=5s,persist=1min,recovery=5min"}));
+    const SimulationResult result = simulate(sim, 1, 100, one_by_one);
+    EXPECT_NEAR(result.efficiency.mean / sim.saves.efficiency(), 1, 0.002) << share;
+    EXPECT_NEAR(sim.saves.efficiency() + sim.saves.waste_at(sim.saves.interval_s).sum(), 1, 1e-9);
   }
 }
 
