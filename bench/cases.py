@@ -5,9 +5,10 @@ CASES = {
     "load": "(the same, read from a cold cache and verified)",
     "small": "(both, of tensors of 20 KiB)",
     "scale": "(the same bytes in one tensor and in ever more of them)",
+    "stall": "(what a training waits for a save that goes on behind it)",
+    "interference": "(how much slower its steps are meanwhile, beside fio at the same rate)",
     "ettr": "(the share of time that was training, with kills; options of its own)",
     "step": "(what a step costs that saves nothing; options of its own)",
     "venvs": "(installs those that are raced)",
 }
 BESIDE = ("ettr", "step", "venvs")  # in files of their own
-LATER = ("stall", "interference")  # known, and refused

@@ -14,12 +14,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import rivals  # noqa: E402
+from race import loop  # noqa: E402
 from race import state as states  # noqa: E402
 
 
 class Child:
     def __init__(self):
-        self.rival = self.state = self.loaded = self.saved = None
+        self.rival = self.state = self.loaded = self.saved = self.loop = None
 
     def open(self, name, folder, shape, mib):
         """Makes the state, and the entrant for it."""
@@ -52,6 +53,21 @@ class Child:
         missing = self.saved - states.digests(self.loaded)
         self.loaded = None
         return {"equal": not missing, "missing": sum(missing.values())}
+
+    def train(self, compute_s, updates):
+        """Begins a training."""
+        self.loop = loop.Loop(self.rival, self.state, compute_s, updates)
+
+    def steps(self, count):
+        return {"s": self.loop.steps(count)}
+
+    def save_beside(self, folder, remembers):
+        if remembers:
+            self.saved = states.digests(self.state)
+        return self.loop.save(Path(folder))
+
+    def pace(self, bytes_per_s, nbytes):
+        self.rival.pace(bytes_per_s, nbytes)
 
     def close(self):
         self.rival.close()

@@ -1,5 +1,7 @@
 """A result as text: one row an entrant, for a terminal, and for a page."""
 
+import rivals
+
 MIB = 1 << 20
 
 
@@ -8,7 +10,7 @@ def spread(figure, digits=2):
     return f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def _parts(result):
+def parts(result):
     """The cases of each race: of one shape, saved or loaded."""
     out = {}
     for case in result["cases"]:
@@ -16,27 +18,38 @@ def _parts(result):
     return out
 
 
-def _entrants(cases):
+def entrants(cases):
     return [case for case in cases if case["name"].split(".")[0] != "raw"]
 
 
-COLUMNS = [
-    ("entrant", lambda case: case["name"].rpartition(".")[0]),
-    ("of raw", lambda case: f"{case['ratio']:.2f} {spread(case['ratio_ci95'])}"),
-    ("seconds", lambda case: f"{case['median']:.3f}"),
-    ("ours is faster by", lambda case: f"{case['ours_is_faster']:.2f} {spread(case['ours_is_faster_ci95'])}"
-     if "ours_is_faster" in case else ""),
-    ("cpu s/GiB", lambda case: f"{case['cpu_s_per_gib']:.2f}"),
-    ("written", lambda case: f"{case['written_per_byte']:.3f}" if "written_per_byte" in case else ""),
-    ("durable", lambda case: {"us": "synced by us"}.get(case.get("durable"), case.get("durable", ""))),
-    ("same bytes", lambda case: {None: "", True: "yes", False: "NO"}[case["equal"]]),
-]
+def _share(key):
+    return lambda case: f"{case[key]:.2f} {spread(case[key + '_ci95'])}" if key in case else ""
 
 
-def rows(cases, columns=COLUMNS):
+def _plain(key, digits):
+    return lambda case: f"{case[key]:.{digits}f}" if key in case else ""
+
+
+NAME = ("entrant", lambda case: case["name"].rpartition(".")[0])
+SAME = ("same bytes", lambda case: {None: "", True: "yes", False: "NO"}[case["equal"]])
+COST = [("cpu s/GiB", _plain("cpu_s_per_gib", 2)), ("written", _plain("written_per_byte", 3))]
+TRANSFERS = [NAME, ("of raw", _share("ratio")), ("seconds", _plain("median", 3)), ("ours is faster by", _share("ours_is_faster")),
+             *COST, ("durable", lambda case: {"us": "synced by us"}.get(case.get("durable"), case.get("durable", ""))), SAME]
+TRAININGS = [*COST, ("step s", _plain("step_s", 3)), ("save s", _plain("save_s", 2)), SAME]
+COLUMNS = {
+    "save": TRANSFERS, "load": TRANSFERS,
+    "stall": [NAME, ("waits, in memcpys", _share("ratio")), ("waits, s", _plain("median", 3)),
+              ("excess, in memcpys", _share("excess")), ("first waits, s", _plain("first_s", 3)), *TRAININGS],
+    "interference": [NAME, ("step inflation", _plain("median", 3)), ("fio's", _plain("paced", 3)), ("to fio's", _share("ratio")),
+                     ("fio cpu s/GiB", _plain("paced_cpu_s_per_gib", 2)), *TRAININGS],
+}
+
+
+def rows(cases):
     """Cells of the entrants of one race, those that failed with their error."""
+    columns = COLUMNS[cases[0]["race"]]
     out = [[title for title, _ in columns]]
-    for case in _entrants(cases):
+    for case in entrants(cases):
         name = case["name"].rpartition(".")[0]
         out.append([name, case["error"]] if "error" in case else [cell(case) for _, cell in columns])
     return out
@@ -73,6 +86,6 @@ def machine_line(result):
 
 def text(result):
     out = [machine_line(result), *result["notes"]]
-    for cases in _parts(result).values():
+    for cases in parts(result).values():
         out += ["", heading(cases), raw_line(cases), "", aligned(rows(cases))]
     return "\n".join(out)

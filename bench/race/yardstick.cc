@@ -10,8 +10,6 @@
 //   buffered_read FILE BYTES            through the page cache, into memory of that size
 //   memcpy BYTES                        one thread, both sides touched before
 //   copy_hash BYTES                     the same with an XXH3-128 of each MiB, while it is in the cache
-//   pace FILE BYTES_PER_S               writes with O_DIRECT, a MiB at a time, at this rate until the input
-//   ends
 #include <fcntl.h>
 #include <liburing.h>
 #include <sys/mman.h>
@@ -19,7 +17,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include <poll.h>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -242,27 +239,6 @@ Seconds copy(bool with_hash, std::istringstream& order) {
   return taken;
 }
 
-/// Until the input ends. Answers with the rate that was reached, then processor seconds per GiB.
-Seconds pace(std::istringstream& order) {
-  std::string path;
-  double bytes_per_s = 0;
-  order >> path >> bytes_per_s;
-  const char* memory = source.of(kMib);
-  const int fd = open_new(path, O_DIRECT);
-  constexpr std::uint64_t kFileBytes = 256 * kMib;
-  const Seconds begun{wall_s(), cpu_s()};
-  std::uint64_t written = 0;
-  for (pollfd input{0, POLLIN, 0};; written += kMib) {
-    const double early_s = double(written) / bytes_per_s - (wall_s() - begun.first);
-    if (poll(&input, 1, early_s > 0 ? int(early_s * 1000) : 0) != 0) break;
-    must(pwrite(fd, memory, kMib, off_t(written % kFileBytes)) == ssize_t(kMib), "a transfer was cut short");
-    if (written % kFileBytes == kFileBytes - kMib) must(fsync(fd) == 0, "fsync");
-  }
-  close(fd);
-  return {double(written) / (wall_s() - begun.first),
-          (cpu_s() - begun.second) / (double(written) / (1024.0 * kMib))};
-}
-
 }  // namespace
 
 int main() {
@@ -277,8 +253,6 @@ int main() {
       taken = buffered(verb == "buffered_write", order);
     } else if (verb == "memcpy" || verb == "copy_hash") {
       taken = copy(verb == "copy_hash", order);
-    } else if (verb == "pace") {
-      taken = pace(order);
     } else {
       errno = EINVAL;
       fail(line);

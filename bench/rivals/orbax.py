@@ -15,9 +15,12 @@ class Orbax(Rival):
         settings = {} if defaults else {"use_ocdbt": len(state) > 1000, "use_compression": False}
         self.checkpointer = checkpoint.AsyncCheckpointer(checkpoint.PyTreeCheckpointHandler(**settings))
 
-    def write(self, folder):
+    def begin(self, folder):
         self.checkpointer.save(folder / "tree", args=self.checkpoint.args.PyTreeSave(self.arrays))
-        self.checkpointer.wait_until_finished()
+        return self.checkpointer.wait_until_finished
+
+    def write(self, folder):
+        self.begin(folder)()
 
     def load(self, folder):
         kinds = {name: self.checkpoint.RestoreArgs(restore_type=type(array)) for name, array in self.arrays.items()}

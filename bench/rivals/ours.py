@@ -34,6 +34,19 @@ class Unbroken(Rival):
         self.unbroken.load(self.path, into={"tensors": self.state})
         return self.state
 
+    def start(self, folder):
+        self._save = self.run.save(wait=False)
+
+    def after_step(self):
+        self.run.step()
+
+    def is_busy(self):
+        """Also while it reads back what it wrote."""
+        return self._save is not None and not self._save.verified.done()
+
+    def wait(self):
+        self._save.verified.result()
+
     def close(self):
         self.run.drain()
         self.run.close()

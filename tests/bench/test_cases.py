@@ -9,7 +9,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import bench  # noqa: E402
 import pytest  # noqa: E402
-from cases import BESIDE, CASES, LATER  # noqa: E402
+from cases import BESIDE, CASES  # noqa: E402
 
 
 def test_the_help_and_the_page_name_the_cases_that_are_there_and_no_others(capsys):
@@ -20,11 +20,4 @@ def test_the_help_and_the_page_name_the_cases_that_are_there_and_no_others(capsy
     page = (ROOT / "CONTRIBUTING.md").read_text()
     assert f"`{' '.join(CASES)}`" in page and "|".join(CASES) in "".join(of_dev.split())
     assert all(f"{case} (" in " ".join(own.split()) for case in CASES)
-    assert not any(f"|{case}" in text or f"{case}|" in text for case in LATER for text in (own, of_dev))
     assert all((ROOT / "bench" / f"{case}.py").is_file() for case in BESIDE)
-
-
-@pytest.mark.parametrize("case", LATER)
-def test_what_comes_later_is_refused_by_name(case, capsys):
-    assert bench.main([case]) == 78
-    assert f"bench {case}: comes later" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-from race import figures, machine, state, transfers  # noqa: E402
+from race import figures, machine, state, transfers, turns  # noqa: E402
 
 
 def test_turns_go_forth_and_back():
@@ -40,9 +40,9 @@ def test_shapes_have_the_bytes_that_were_asked_for():
 
 def test_groups_hold_as_many_as_memory_does_and_ours_in_each():
     names, ours = ["unbroken", "a", "b", "c"], "unbroken"
-    assert transfers.groups(names, 1 << 30, 1 << 40) == [names]
-    assert transfers.groups(names, 2 << 30, 20 << 30) == [[ours, "a"], [ours, "b"], [ours, "c"]]
-    assert transfers.groups(["a", "b"], 1 << 30, 0) == [["a"], ["b"]]
+    assert turns.groups(names, 1 << 30, 1 << 40) == [names]
+    assert turns.groups(names, 2 << 30, 20 << 30) == [[ours, "a"], [ours, "b"], [ours, "c"]]
+    assert turns.groups(["a", "b"], 1 << 30, 0) == [["a"], ["b"]]
 
 
 def test_a_save_that_lies_about_its_sync_is_found_out(tmp_path):

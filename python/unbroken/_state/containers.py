@@ -101,7 +101,7 @@ def _plan_dict(live, node, name, plan):
         plan.missing_below(live[key], path)
 
     def rebuild():
-        values = {key: fresh.get(key, live[key]) for key in [*order, *(key for key in live if key not in order)]}
+        values = {key: fresh.get(key, live[key]) for key in dict.fromkeys([*order, *live])}
         live.clear()
         live.update(values)
 
