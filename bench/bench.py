@@ -59,7 +59,7 @@ def measure(options, folder):
         race = race_of(options, what, shape, options.mib, options.repeats, folder / f"race-{number}", names)
         races.append(race.run().result())
     return {"bench": options.what, "machine": described, "options": {"mib": options.mib, "repeats": options.repeats},
-            "notes": notes(options, races), "cases": [case for race in races for case in race["cases"]],
+            "only": options.only, "notes": notes(options, races), "cases": [case for race in races for case in race["cases"]],
             "races": [{key: value for key, value in race.items() if key != "cases"} for race in races]}
 
 

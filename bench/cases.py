@@ -10,5 +10,6 @@ CASES = {
     "ettr": "(the share of time that was training, with kills; options of its own)",
     "step": "(what a step costs that saves nothing; options of its own)",
     "venvs": "(installs those that are raced)",
+    "page": "(puts results into docs/concepts/speed.md)",
 }
-BESIDE = ("ettr", "step", "venvs")  # in files of their own
+BESIDE = ("ettr", "step", "venvs", "page")  # in files of their own

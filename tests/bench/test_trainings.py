@@ -1,5 +1,6 @@
 """A race beside a training of a few MiB: what its result holds, and that what was saved meanwhile is what stood at the call."""
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
+import page  # noqa: E402
 import rivals  # noqa: E402
 from race import chart, table, trainings  # noqa: E402
 
@@ -31,6 +33,11 @@ def of(result, name):
     return next(case for case in result["cases"] if case["name"].rpartition(".")[0] == name)
 
 
+def whole(race):
+    keys = ("date", "commit", "changed", "cpu", "cores", "memory_gib", "kernel", "file_system", "load")
+    return {**race, "machine": dict.fromkeys(keys, 1), "notes": []}
+
+
 def test_what_is_saved_beside_steps_is_the_state_of_the_call(stalls):
     assert [of(stalls, name)["equal"] for name in (rivals.OURS, "by hand", "DCP async")] == [True] * 3
     assert of(stalls, rivals.CONTROL)["equal"] is None
@@ -44,16 +51,27 @@ def test_waits_are_within_the_save_and_the_control_writes_nothing(stalls):
 
 
 def test_the_table_and_the_picture_have_everybody(stalls):
-    result = {**stalls, "machine": dict.fromkeys(("date", "commit", "changed", "cpu", "cores", "memory_gib", "kernel",
-                                                  "file_system", "load"), 1), "notes": []}
+    result = whole(stalls)
     failed = {"name": "x.stall", "race": "stall", "shape": "large", "bytes": 1, "repeats": 0, "unit": "s", "median": None,
               "ci95": None, "ratio": None, "error": "ImportError: <none>"}
-    result["cases"].append(failed)
+    result["cases"] = [*result["cases"], failed]
     text, picture = table.text(result), chart.svg(result)
     for name in (rivals.OURS, "by hand", "DCP async", rivals.CONTROL):
         assert any(line.startswith(name + " ") for line in text.splitlines()) and f">{name}<" in picture
     assert "x  " in text and "ImportError: <none>" in text
     assert picture.startswith("<svg") and "ImportError: &lt;none&gt;" in picture
+
+
+def test_a_page_gets_the_results_between_its_marks(stalls, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "PAGE", tmp_path / "speed.md")
+    page.PAGE.write_text(f"before\n{page.BEGINS}old\n{page.ENDS}after\n")
+    (tmp_path / "stall.json").write_text(json.dumps({**whole(stalls), "bench": "stall", "options": {"mib": 4}, "only": None}))
+    for _ in range(2):
+        assert page.main([str(tmp_path / "stall.json")]) == 0
+    text = page.PAGE.read_text()
+    assert text.startswith("before\n") and text.endswith(f"{page.ENDS}after\n") and "old" not in text
+    assert text.count("`./dev bench stall --mib 4`") == 1 and "\n| by hand |" in text
+    assert (tmp_path / "speed-stall.svg").read_text().startswith("<svg")
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="no fio")
