@@ -38,6 +38,13 @@ def join(prefix: str, part: str) -> str:
     return f"{prefix}.{part}" if prefix else part
 
 
+def upwards(name: str):
+    """A name, then what it lies in, up to the attach name."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
 def canonical(node) -> str:
     """Canonical JSON of a node."""
     return json.dumps(node, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -13,7 +13,7 @@ from unbroken._state.capture import Capture
 from unbroken._state.compare.classes import name_of
 from unbroken._state.compare.settings import Settings
 from unbroken._state.dtypes import can_cast, describe
-from unbroken._state.names import join, segment_of_node
+from unbroken._state.names import join, segment_of_node, upwards
 from unbroken._state.order import CASTS, OPTIMIZERS
 from unbroken._state.permits.ways import Ways, some
 from unbroken._state.saved import Saved
@@ -27,6 +27,7 @@ class Plan:
     def __init__(self, saved: Saved, owners=None, ways: Ways | None = None, left_out=()):
         self.saved, self.owners, self.ways = saved, owners, ways or Ways()
         self._left_out = set(left_out)  # names with all below them, which unread= covers and which do not fit
+        self._above = {name for one in left_out for name in upwards(one) if one not in (name, name_of(name))}
         self.cast_from: dict[int, str] = {}  # id of a live tensor -> the saved dtype, where cast= is used
         self.unfilled: dict[int, str] = {}  # id of a live tensor that stays as it is -> what was saved in its place
         self.settings = Settings()
@@ -81,7 +82,7 @@ class Plan:
         """True where what is called `name` stays as it is. Asked for leaves."""
         if self.ways.only and not self.ways.only.match(name):
             return True
-        return bool(self._left_out) and any(name == one or name.startswith(one + ".") for one in self._left_out)
+        return bool(self._left_out) and any(one in self._left_out for one in upwards(name))
 
     def skips_all(self, node, name: str) -> bool:
         """True where all of the saved `node` stays unread."""
@@ -93,8 +94,7 @@ class Plan:
         """True where a part of it stays unread, or something below `name` that is no part of it."""
         if not self.ways.only and not self._left_out:
             return False
-        below = any(one.startswith(name + ".") and one != name_of(name) for one in self._left_out)
-        return below or any(self.skips(tensor_name(leaf) or path) for path, leaf in flatten(node, name))
+        return name in self._above or any(self.skips(tensor_name(leaf) or path) for path, leaf in flatten(node, name))
 
     def thinned(self, node, name: str):
         """A dict node without the pairs that stay unread."""

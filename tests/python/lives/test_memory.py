@@ -10,8 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy
 import pytest
+import unbroken
 from helpers import child, finish
+from unbroken._state import tree
 
 pytestmark = pytest.mark.skipif(sys.modules["unbroken._core"].__name__ == "fake_core", reason="needs the native core")
 
@@ -255,3 +258,66 @@ def test_the_work_for_tiny_tensors_is_near_linear(folder, record_property):
         assert many[what]["system"] <= 4.2 * few[what]["system"] + 64
         assert many[what]["memory"] <= 4.2 * few[what]["memory"] + 16 * MIB
         assert more[what]["calls"] <= 4.2 * some[what]["calls"]
+
+
+INTO = """
+import torch
+calls = 0
+def profile(frame, event, argument):
+    global calls
+    calls += 1
+def made(letter, count):
+    model = torch.nn.Module()
+    for i in range(count):
+        model.register_parameter(f"{letter}{i}", torch.nn.Parameter(torch.ones(2)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones(2)
+    optimizer.step()
+    return {"model": model, "optimizer": optimizer}
+def arrays(count, size):
+    return {"all": {f"a{i}": numpy.ones(size) for i in range(count)}}
+KINDS = {
+    "as it is": lambda n: (arrays(n, 2), arrays(n, 2), {}),
+    "left out": lambda n: (arrays(n, 2), arrays(n, 3), {"unread": "all.a*"}),
+    "renamed": lambda n: (made("a", n), made("b", n), {"rename": {"model.a*": "model.b*"}}),
+}
+def calls_of(kind, count):
+    global calls
+    saved, into, ways = KINDS[kind](count)
+    path = f"{sys.argv[1]}/{kind}-{count}"
+    unbroken.save(saved, path)
+    calls = 0
+    sys.setprofile(profile)
+    unbroken.load(path, into, **ways)
+    sys.setprofile(None)
+    return calls
+print(json.dumps({kind: [calls_of(kind, count) for count in (250, 1000)] for kind in KINDS}))
+"""
+
+
+def test_the_work_for_tiny_tensors_in_place_is_near_linear(folder):
+    for kind, (few, many) in counted(INTO, folder).items():
+        assert many <= 4.2 * few, kind
+
+
+class Key(str):
+    """A text that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Key.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_keys_of_a_dict_are_not_searched_for_one_by_one(folder, monkeypatch):
+    node_of, count = tree._scalar, 500
+    monkeypatch.setattr(tree, "_scalar", lambda value, kind, name: node_of(value, str if kind is Key else kind, name))
+    unbroken.save({"all": {f"a{i}": numpy.full(2, i) for i in range(count)}}, folder / "keys")
+    live = {Key(f"a{i}"): numpy.zeros(2, int) for i in reversed(range(count))}
+    Key.compared = 0
+    unbroken.load(folder / "keys", {"all": live})
+    assert Key.compared <= 10 * count
+    assert [*live] == [f"a{i}" for i in range(count)] and live["a7"].tolist() == [7, 7]

@@ -69,7 +69,7 @@ class Renamed:
         self.aliases = {}
         self.roots: dict = {}
         self.changed: dict[str, str] = {}  # saved name -> name here
-        self._parameters = {}  # saved name of each tensor directly below a root -> (root's path, its key)
+        self._parameters = {}  # saved name of each tensor directly below a root -> that root
         for root, node in saved.roots.items():
             for key, item in pairs_of(node) or ():
                 if tensor_name(item) is not None:
@@ -181,9 +181,9 @@ class Renamed:
             return self._of(mine)[len(path) + 7 :]
         if own in self._parameters:  # the optimizer spans several objects: the attach name stands in front
             return self._of(own)
-        for name, root in self._parameters.items():
-            prefix = segment_of_node(root) + "."
-            if name == prefix + own and self._of(name) != name:
+        for root in self._saved.roots:
+            name = join(segment_of_node(root), own)
+            if self._parameters.get(name) == root and self._of(name) != name:
                 return _split(self._of(name))[1]
         return own
 

@@ -11,6 +11,7 @@ import difflib
 import fnmatch
 import re
 
+from unbroken._state.names import upwards
 from unbroken._state.permits.rename import Renames
 from unbroken.errors import Misconfigured
 
@@ -101,11 +102,7 @@ class Ways:
 
 def matches_nothing(keyword: str, glob: str, names, where: str) -> Misconfigured:
     """The error that lists names near to a glob; `where` is a checkpoint."""
-    around = dict.fromkeys(names)
-    for name in list(around):
-        while "." in name:
-            name = name[: name.rindex(".")]
-            around[name] = None
+    around = dict.fromkeys([*names, *(above for name in names for above in upwards(name))])
     near = difflib.get_close_matches(glob.strip("*?."), around, 5, 0.5)
     near = near or [name for name in around if "." not in name]
     return Misconfigured(
