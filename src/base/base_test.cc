@@ -97,6 +97,8 @@ TEST(Text, ShowsTimes) {
   EXPECT_EQ(format_duration(0.0042), "4.2ms");
   EXPECT_EQ(format_duration(0.00996), "10ms");
   EXPECT_EQ(format_duration(7800), "2h 10m");
+  EXPECT_EQ(format_duration(86400e6), "1000000d 0h");
+  EXPECT_EQ(format_duration(1e30), "1.16e+25d");
   EXPECT_EQ(format_bytes(1536), "1.5 KiB");
 }
 

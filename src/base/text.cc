@@ -109,10 +109,12 @@ std::string format_bytes(std::uint64_t bytes) {
 }
 
 std::string format_duration(double seconds) {
+  constexpr double kDaysMax = 1e6;  // above, nobody counts the hours
   if (!std::isfinite(seconds)) return "inf";
   if (seconds < 0.01) return fmt::format("{:.2g}ms", seconds * 1e3);  // two digits, however little
   if (seconds < 1) return fmt::format("{:.0f}ms", seconds * 1e3);
   if (seconds < 60) return fmt::format("{:.1f}s", seconds);
+  if (seconds > kDaysMax * 86400) return fmt::format("{:.3g}d", seconds / 86400);
   static constexpr std::array<std::pair<std::uint64_t, char>, 4> kUnits{
       {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}}};
   auto rest = static_cast<std::uint64_t>(std::llround(seconds));

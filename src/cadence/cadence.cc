@@ -19,6 +19,7 @@ constexpr double kGridReach = 0.1;       // of the interval
 constexpr double kPauseOfPromise = 0.1;  // between failing saves, at most
 constexpr double kNews = 1.5;            // an interval that changed so much is told
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLeast_s = 1e-9;  // of what somebody expects or wants
 /// The longest while nobody said how often the job dies.
 constexpr double kQuiet_s = 3600, kQuietStalls = 50;
 
@@ -28,6 +29,10 @@ std::string count_of(double count, std::string_view one, std::string_view many) 
 
 Result<> check(const CadenceOptions& o) {
   const auto refuse = [](std::string why) { return Error(Code::bad_argument, std::move(why)); };
+  for (const auto& [name, value] : {std::pair("mtti", o.mtti_s.value_or(kLeast_s)), std::pair("rpo", o.rpo_s),
+                                    std::pair("every_max", o.every_max_s)})
+    if (value > 0 && value < kLeast_s)
+      return refuse(fmt::format("{}: {} s is out of range: less than a nanosecond", name, value));
   if (!(o.nodes >= 1)) return refuse(fmt::format("nodes: {} is less than 1", o.nodes));
   if (o.mtti_s && !(*o.mtti_s > 0)) return refuse(fmt::format("mtti: {} s is not above 0", *o.mtti_s));
   if (!(o.rpo_s > 0)) return refuse(fmt::format("rpo: {} s is not above 0", o.rpo_s));
@@ -87,7 +92,7 @@ void Cadence::start(std::uint64_t step, double began_s, double now_s) {
 
 double Cadence::due_s() const {
   // A promise is kept at the boundary before it would break.
-  const double work_s = std::min(plan_.interval_s, promised_s_ - std::max(step_s_, slow_s_));
+  const double work_s = std::min(work_s_, promised_s_ - std::max(step_s_, slow_s_));
   return std::min(last_s_ + work_s, retry_s_);
 }
 
@@ -250,7 +255,7 @@ void Cadence::choose(CadencePlan& plan) {
 
 /// Leaves the interval as it is, less than a tenth away.
 void Cadence::keep_near(CadencePlan& next) const {
-  next.interval_s = plan_.interval_s;
+  next.interval_s = work_s_;
   const double gap = std::abs(next.interval_s - next.exact_s);
   if (next.note.empty() && gap > 0.005 * next.exact_s) next.note = "left as it was, less than a tenth away";
 }
@@ -261,18 +266,18 @@ void Cadence::replan(double now_s) {
   CadencePlan next = measured();
   choose(next);
   // A floor or a promise is followed at once; only an optimum may lag.
-  const bool is_near = std::abs(next.interval_s - plan_.interval_s) <= kHysteresis * plan_.interval_s;
+  const bool is_near = std::abs(next.interval_s - work_s_) <= kHysteresis * work_s_;
   if (is_near && next.bound_by == BoundBy::optimum && plan_.bound_by == BoundBy::optimum) keep_near(next);
-  const double work_s = std::max(next.interval_s, 1e-9);
-  next.efficiency = efficiency(work_s, {.stall_s = next.stall_s,
-                                        .mtti_s = next.mtti_s,
-                                        .recovery_s = next.recovery_s,
-                                        .persist_s = next.persist_s});
+  work_s_ = next.interval_s;
+  next.interval_s = std::max(work_s_, step_s_);  // a save falls on the end of a step
+  next.efficiency = efficiency(std::max(next.interval_s, 1e-9), {.stall_s = next.stall_s,
+                                                                 .mtti_s = next.mtti_s,
+                                                                 .recovery_s = next.recovery_s,
+                                                                 .persist_s = next.persist_s});
   plan_ = std::move(next);
   if (plan_.bound_by == BoundBy::given) return;
-  const bool is_far =
-      plan_.interval_s > kNews * said_.interval_s || plan_.interval_s * kNews < said_.interval_s;
-  const bool has_moved = std::abs(plan_.interval_s - said_.interval_s) > kHysteresis * said_.interval_s;
+  const bool is_far = work_s_ > kNews * said_s_ || work_s_ * kNews < said_s_;
+  const bool has_moved = std::abs(work_s_ - said_s_) > kHysteresis * said_s_;
   const bool is_held = has_moved && plan_.bound_by == BoundBy::floor && said_.bound_by != BoundBy::floor;
   const bool is_broken = !plan_.broken_promise.empty() && said_.broken_promise.empty();
   has_news_ = has_news_ || is_far || is_held || is_broken;
@@ -300,7 +305,7 @@ std::uint64_t Cadence::next_save_step(std::uint64_t step, double now_s) const {
 }
 
 bool Cadence::take_news() {
-  if (has_news_) said_ = plan_;
+  if (has_news_) said_ = plan_, said_s_ = work_s_;
   return std::exchange(has_news_, false);
 }
 

@@ -62,7 +62,7 @@ struct SaveCost {
 
 /// The interval and everything that it follows from.
 struct CadencePlan {
-  double interval_s = 0;
+  double interval_s = 0;  ///< at least a step
   BoundBy bound_by = BoundBy::no_failures;
   double exact_s = 0;  ///< infinite where no failures are expected
   double floor_s = 0;
@@ -150,6 +150,7 @@ class Cadence {
   RecentMean recovery_s_;
   CadencePlan plan_;
   double alive_until_s_ = 0;   ///< time of this life that the rate was told of
+  double work_s_ = 0;          ///< planned between two saves; those of the plan are whole steps at least
   double last_s_ = 0;          ///< when the stretch of work since the last save began
   double kept_s_ = 0;          ///< the moment whose state would be resumed from
   double retry_s_ = kNever_s;  ///< after a failed save
@@ -167,6 +168,7 @@ class Cadence {
   unsigned short_lives_ = 0;  ///< in a row, that ended before their second save
   double shortest_life_s_ = std::numeric_limits<double>::infinity();
   std::uint32_t saves_ = 0;  ///< of this life
+  double said_s_ = 0;        ///< work between two saves, when take_news() last told of it
   CadencePlan said_;         ///< the one that take_news() told of last
   bool has_news_ = false;
 };

@@ -140,6 +140,16 @@ TEST(Cadence, KeepsAPromiseAtTheBoundaryBeforeItBreaks) {
   EXPECT_TRUE(cadence.should_save(7, 14.0 * 7));  // step 8 ends at 112 s, too late for 108
 }
 
+TEST(Cadence, RefusesTimesThatAreNoneAtAll) {
+  for (const CadenceOptions& options :
+       {CadenceOptions{.mtti_s = 1e-12}, {.rpo_s = 1e-10}, {.every_max_s = 1e-10}}) {
+    const auto made = Cadence::create(options);
+    ASSERT_TRUE(made.is(Code::bad_argument));
+    EXPECT_NE(made.error().what().find("less than a nanosecond"), std::string::npos);
+  }
+  EXPECT_TRUE(Cadence::create({.mtti_s = 1e-9}).ok());
+}
+
 TEST(Cadence, RefusesAPromiseThatTheStorageCannotKeep) {
   const Cadence cadence = measured({.rpo_s = 120}, {.stall_s = 2, .persist_s = 90});
   EXPECT_NE(cadence.plan().broken_promise.find("2m"), std::string::npos) << cadence.plan().broken_promise;
@@ -297,6 +307,26 @@ TEST(Cadence, LeavesTheIntervalWhereATenthWouldChangeIt) {
   EXPECT_GT(cadence.plan().interval_s, 2 * interval);
   EXPECT_TRUE(cadence.take_news());
   EXPECT_FALSE(cadence.take_news());
+}
+
+TEST(Cadence, SaysNoIntervalShorterThanAStep) {
+  Cadence cadence = measured({.mtti_s = 3600, .rpo_s = 300}, {.stall_s = 1e-6, .persist_s = 1e-3});
+  cadence.take_news();
+  for (std::uint64_t step = 1; step <= 20; ++step) {
+    const double now_s = 0.4 * static_cast<double>(step);
+    // One that is a little shorter than the others is saved too.
+    EXPECT_TRUE(cadence.should_save(step, step == 20 ? now_s - 0.05 : now_s)) << step;
+    cadence.on_save(now_s);
+    cadence.on_cost({.stall_s = 1e-6, .persist_s = 1e-3}, now_s);
+  }
+  EXPECT_GE(cadence.plan().interval_s, 0.38);
+  EXPECT_LE(cadence.plan().interval_s, 0.4);
+  EXPECT_EQ(cadence.plan().efficiency,
+            efficiency(cadence.plan().interval_s, {.stall_s = cadence.plan().stall_s,
+                                                   .mtti_s = cadence.plan().mtti_s,
+                                                   .recovery_s = 60,
+                                                   .persist_s = cadence.plan().persist_s}));
+  EXPECT_FALSE(cadence.take_news()) << "what is done did not change";
 }
 
 TEST(Cadence, SaysWhatLimitsTheIntervalOnlyWhenThatMovesIt) {

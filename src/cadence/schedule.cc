@@ -14,8 +14,9 @@ Result<Schedule> Schedule::every_steps(std::uint64_t steps) {
 }
 
 Result<Schedule> Schedule::every_seconds(double seconds) {
-  if (!(seconds > 0) || !std::isfinite(seconds))
-    return Error(Code::bad_argument, fmt::format("every: {} s, it must be above 0 and finite", seconds));
+  if (!(seconds >= 1e-9) || !std::isfinite(seconds))
+    return Error(Code::bad_argument,
+                 fmt::format("every: {} s, it must be a nanosecond at least, and finite", seconds));
   return Schedule(Kind::duration, 0, seconds);
 }
 

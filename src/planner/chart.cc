@@ -90,7 +90,8 @@ void draw_marks(Plot& plot, const Plan& plan, const Curve& curve,
   };
   const SavePlan& s = plan.saves;
   if (s.floor_s > 0) mark(s.floor_s, "floor", "2 4", 2);
-  if (std::abs(s.exact_s / s.interval_s - 1) > 0.02) mark(s.exact_s, "optimum", "6 3", 1);
+  if (std::isfinite(plan.job.mtti_s) && std::abs(s.exact_s / s.interval_s - 1) > 0.02)
+    mark(s.exact_s, "optimum", "6 3", 1);
   mark(s.interval_s, fmt::format("{} ({})", format_duration(s.interval_s), name_of(s.bound_by)), "none", 0);
   if (simulated) {
     plot.segment(s.interval_s, simulated->low, s.interval_s, simulated->high, {.colour = {}, .width = 2});
@@ -100,8 +101,11 @@ void draw_marks(Plot& plot, const Plan& plan, const Curve& curve,
 
 std::string title(const Plan& plan) {
   const std::string name = plan.job.preset.empty() ? "" : plan.job.preset + ": ";
-  return fmt::format("{}{:.0f} accelerators, one failure every {}: efficiency {:.2f} %", name, plan.job.gpus,
-                     format_duration(plan.job.mtti_s), 100 * plan.efficiency);
+  const std::string failures = std::isfinite(plan.job.mtti_s)
+                                   ? "one failure every " + format_duration(plan.job.mtti_s)
+                                   : "no failures";
+  return fmt::format("{}{:.0f} accelerators, {}: efficiency {:.2f} %", name, plan.job.gpus, failures,
+                     100 * plan.efficiency);
 }
 
 }  // namespace

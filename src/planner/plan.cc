@@ -31,6 +31,13 @@ std::vector<NoticeFit> notices_of(const JobInputs& job) {
   return out;
 }
 
+/// Does what was said of the last tier agree with what it takes? Some say its own share.
+bool is_share_of_last(const JobInputs& job) {
+  double below = 0;
+  for (std::size_t i = 0; i + 1 < job.tiers.size(); ++i) below = std::max(below, job.tiers[i].recovers);
+  return job.last_recovers >= 1 || std::abs(below + job.last_recovers - 1) < 1e-9;
+}
+
 std::vector<PlanWarning> warnings_of(const Plan& plan) {
   const JobInputs& job = plan.job;
   const SavePlan& saves = plan.saves;
@@ -75,7 +82,7 @@ std::vector<PlanWarning> warnings_of(const Plan& plan) {
     out.push_back({"prior-assumed",
                    "no failure rate was given: 3.8 per 1,000 node-days is assumed (--mtti, --node-mtbf "
                    "or --failures-per-1000-node-days)"});
-  if (job.last_recovers < 1)
+  if (!is_share_of_last(job))
     out.push_back(
         {"last-tier", fmt::format("tier {} takes all the rest of the failures, not those of recovers={:g}",
                                   job.tiers.back().name, job.last_recovers)});

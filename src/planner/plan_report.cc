@@ -102,15 +102,20 @@ std::string plan_text(const Plan& plan) {
   const auto line = [&](std::string_view label, const std::string& text) {
     out += fmt::format("{:<12}{}\n", label, text);
   };
+  const bool has_failures = std::isfinite(job.mtti_s);
   line("job",
-       fmt::format("{:.0f} accelerators on {:.0f} nodes, one failure every {} ({:.2f} per 1,000 node-days)",
-                   job.gpus, job.nodes, format_duration(job.mtti_s), plan.failures_per_1000_node_days));
+       fmt::format("{:.0f} accelerators on {:.0f} nodes, {}", job.gpus, job.nodes,
+                   has_failures ? fmt::format("one failure every {} ({:.2f} per 1,000 node-days)",
+                                              format_duration(job.mtti_s), plan.failures_per_1000_node_days)
+                                : "no failures"));
   line("a save", fmt::format("blocks for {}, durable {} later; recovery {}", format_duration(s.times.stall_s),
                              format_duration(s.times.persist_s), format_duration(s.times.recovery_s)));
-  line("interval",
-       fmt::format("{} of work between saves ({}); Young {}, Daly {}, exact {}, floor {}",
-                   format_duration(s.interval_s), name_of(s.bound_by), format_duration(s.young_s),
-                   format_duration(s.daly_s), format_duration(s.exact_s), format_duration(s.floor_s)));
+  const std::string optima = has_failures
+                                 ? fmt::format("Young {}, Daly {}, exact {}", format_duration(s.young_s),
+                                               format_duration(s.daly_s), format_duration(s.exact_s))
+                                 : "no optimum, as nothing fails";
+  line("interval", fmt::format("{} of work between saves ({}); {}, floor {}", format_duration(s.interval_s),
+                               name_of(s.bound_by), optima, format_duration(s.floor_s)));
   if (s.has_tiers()) {
     for (const TierPlan& tier : s.tiers)
       line("  " + tier.name, tier.interval.is_used

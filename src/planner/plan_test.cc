@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "planner/chart.h"
 #include "planner/test_plan.h"
 
 namespace unbroken {
@@ -169,6 +170,28 @@ TEST(Plan, GivesALongWriteItsTurnMoreRarely) {
           .value();
   EXPECT_LE(promised.saves.max_lost_s(), 1800);
   EXPECT_GT(promised.saves.tiers[1].interval.every, 1u);
+}
+
+TEST(Plan, SaysThatNothingFails) {
+  for (const Values& values :
+       {Values{{"mtti", "inf"}, {"stall", "5s"}}, Values{{"mtti", "inf"}, {"stall", "5s"}, {"rpo", "10min"}},
+        Values{{"failures-per-1000-node-days", "0"}, {"stall", "5s"}}}) {
+    const Plan p = plan(values).value();
+    const std::string text = plan_text(p);
+    EXPECT_EQ(text.find(" inf"), std::string::npos) << text;
+    EXPECT_NE(text.find("no optimum, as nothing fails"), std::string::npos) << text;
+    EXPECT_EQ(chart_svg(p, {}).find(" inf"), std::string::npos);
+    EXPECT_NEAR(p.saves.interval_s, values.contains("rpo") ? 595 : 3600, 1e-9);
+  }
+}
+
+TEST(Plan, WarnsWhereTheLastTierTakesMoreThanWasSaid) {
+  const auto tiers = [](const char* last) {
+    return Tiers{"ram:stall=1s,recovers=0.75", std::string("disk:stall=9s,recovers=") + last};
+  };
+  EXPECT_TRUE(warns(plan({{"mtti", "1h"}}, tiers("0.9")).value(), "last-tier"));
+  EXPECT_FALSE(warns(plan({{"mtti", "1h"}}, tiers("1")).value(), "last-tier"));
+  EXPECT_FALSE(warns(plan({{"mtti", "1h"}}, tiers("0.25")).value(), "last-tier")) << "its own share";
 }
 
 TEST(Plan, UsesNoticesThatFit) {

@@ -56,8 +56,8 @@ Result<> check_flag(const std::string& value) {
 
 Result<> check_time_above_zero(const std::string& value) {
   UNBROKEN_TRY(const double seconds, parse_duration_s(value, "a duration"));
-  if (seconds > 0) return Done{};
-  return refused("a time above zero is needed");
+  if (seconds >= 1e-9) return Done{};
+  return refused("a time above zero is needed, a nanosecond at least");
 }
 
 Result<> check_io(const std::string& value) {

@@ -20,7 +20,8 @@ def test_durations_have_units_and_errors_name_the_keyword(run_dir, name):
 
 
 def test_bounds_that_contradict_each_other_are_refused(run_dir):
-    for wrong in ({"every_min": "10min", "every_max": "5min"}, {"rpo": "1min", "every_min": "2min"}, {"mtti": "0s"}):
+    for wrong in ({"every_min": "10min", "every_max": "5min"}, {"rpo": "1min", "every_min": "2min"}, {"mtti": "0s"},
+                  {"mtti": "1e-12s"}, {"rpo": "1e-12s"}, {"every_max": "1e-10s"}, {"every": "1e-12s"}):
         with pytest.raises(Misconfigured):
             unbroken.Run(run_dir, **wrong)
     for every in (50, "10min"):
