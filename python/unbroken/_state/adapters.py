@@ -18,6 +18,7 @@ from unbroken._state.tree import encode
 
 _PLAIN = {type(None), bool, int, float, complex, str, bytes}
 DICTS = (dict, OrderedDict, Counter, defaultdict)
+_CONTAINERS = (*DICTS, list, tuple, deque)
 
 
 def adapter_of(value):
@@ -39,12 +40,17 @@ def leaves(value, name: str, _around=()):
     """(name, leaf) of the tensors and the objects with a state of their own in a value, depth first."""
     if type(value) in _PLAIN:
         return
-    if isinstance(value, (*DICTS, list, tuple, deque)):
+    if isinstance(value, _CONTAINERS):
         if id(value) in _around:
             return
         for key, item in value.items() if isinstance(value, DICTS) else enumerate(value):
-            if type(key) not in _PLAIN or type(item) not in _PLAIN:
-                yield from leaves(item, join(name, segment_of_node(encode(key, name))), (*_around, id(value)))
+            if type(key) in _PLAIN and type(item) in _PLAIN:
+                continue
+            path = join(name, segment_of_node(encode(key, name)))
+            if tensors.is_tensor(item):  # most are
+                yield path, item
+            else:
+                yield from leaves(item, path, (*_around, id(value)))
     elif tensors.is_tensor(value) or adapter_of(value) is not None:
         yield name, value
 

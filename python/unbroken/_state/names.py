@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 
@@ -16,6 +17,7 @@ def _escape(key: str, pattern=_SPECIAL) -> str:
     return pattern.sub(lambda m: f"\\{m[0]}" if m[0] in '."\\' else f"\\x{ord(m[0]):02x}", key)
 
 
+@functools.lru_cache(1 << 17)  # the same keys come with every save
 def segment(key: str) -> str:
     """Of a text key. In double quotes where it would read as something else."""
     if not key or key[0] in '"(' or _INTEGER.match(key):

@@ -202,6 +202,9 @@ class Encoder:
 
     def plain(self, value, name):
         """A dict key or a set item: no tensor in it."""
+        node = _scalar(value, type(value), name)
+        if node is not NOT_A_LEAF:
+            return node
         plain = Encoder()
         plain._depth = self._depth
         return plain.encode(value, name)
@@ -209,7 +212,8 @@ class Encoder:
 
 def encode(value, name: str = "", leaf=None):
     """The node of `value`; see Encoder."""
-    return Encoder(leaf).encode(value, name)
+    node = _scalar(value, type(value), name)
+    return Encoder(leaf).encode(value, name) if node is NOT_A_LEAF else node
 
 
 def is_container(node) -> bool:

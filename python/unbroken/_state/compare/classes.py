@@ -10,6 +10,7 @@ import sys
 
 from unbroken._state.adapters import leaves
 from unbroken._state.names import join, segment
+from unbroken._state.tensors import is_tensor
 from unbroken._state.tree import text
 
 _WRAPPERS = ("accelerate", "lightning", "pytorch_lightning", "lightning_fabric")  # what these put around is no other class
@@ -38,6 +39,8 @@ def classes_of(objects: dict) -> dict[str, str]:
 
     for name, value in objects.items():
         for path, leaf in leaves(value, segment(name)):
+            if is_tensor(leaf):
+                continue
             for kinds in (torch.optim.Optimizer, SCHEDULER_KINDS, SCALERS):
                 note(leaf, path, kinds)
     return found

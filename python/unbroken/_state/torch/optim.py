@@ -9,6 +9,8 @@ module gives it; where one optimizer spans several attached objects, the attach 
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from unbroken._state import tensors
@@ -24,12 +26,19 @@ _OF_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "base_momentum", "max_moment
 
 
 class Owners:
-    """Which attached object owns a parameter, of (attach name, name within it, tensor) in order of attaching."""
+    """Which attached object owns a parameter, of (attach name, name within it, tensor) in order of attaching: they are
+    looked at when an optimizer asks."""
 
     def __init__(self, tensors_of_roots):
-        self._names: dict[int, dict[str, str]] = {}  # id -> {attach name: name within it}
-        for attach, name, tensor in tensors_of_roots:
-            self._names.setdefault(id(tensor), {}).setdefault(attach, name)
+        self._tensors = tensors_of_roots
+
+    @functools.cached_property
+    def _names(self) -> dict[int, dict[str, str]]:
+        """id -> {attach name: name within it}"""
+        names: dict[int, dict[str, str]] = {}
+        for attach, name, tensor in self._tensors:
+            names.setdefault(id(tensor), {}).setdefault(attach, name)
+        return names
 
     def names(self, parameters, where: str) -> list[list[str]]:
         """A name for each parameter of each group. Errors: Misconfigured, by group and index."""
