@@ -35,7 +35,8 @@ class Child:
             raise Failed(*why.args) from None
         to_child, from_child = os.pipe(), os.pipe()
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1",
-               "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0))), "JAX_PLATFORMS": "cpu"}
+               "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0))), "JAX_PLATFORMS": "cpu",
+               "OMP_WAIT_POLICY": "passive"}  # else copies by several threads take ten times as long on a busy machine
         with open(log, "ab") as errors:
             self.process = subprocess.Popen([python, Path(__file__).with_name("child.py"), str(to_child[0]), str(from_child[1])],
                                             pass_fds=(to_child[0], from_child[1]), env=env, stdin=subprocess.DEVNULL,
