@@ -1,6 +1,10 @@
 // `unbroken explain`: why a run saves as often as it does, with the numbers of that run.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 
+#include "base/text.h"
 #include "cadence/explain.h"
 #include "cli/command.h"
 #include "cli/look.h"
@@ -20,6 +24,17 @@ std::string ending_of(const Look& look, const Account& account) {
   return "; this life has ended without a close: what it lost counts from the next start on";
 }
 
+std::string earlier_of(const KeptPromises& promises) {
+  std::string out;
+  if (promises.breaks > 0)
+    out = fmt::format("; rpo was not kept {} time{} in earlier lives: up to {} would have been lost",
+                      promises.breaks, promises.breaks == 1 ? "" : "s", format_duration(promises.exposed_s));
+  if (promises.unseen_s > 0)
+    out += fmt::format("; a life that ended without a close may have lost up to {}, more than its rpo",
+                       format_duration(promises.unseen_s));
+  return out;
+}
+
 Result<> explain(const std::string& directory, bool is_json) {
   UNBROKEN_TRY(const Look look, look_at(directory));
   auto account = read_account(look.seams(), look.history(), look.by());
@@ -28,9 +43,12 @@ Result<> explain(const std::string& directory, bool is_json) {
     return pointing_to_list(Error(Code::not_found, "no save of this run was made and measured yet"),
                             directory);
   const CadencePlan& plan = account.value().plan;
-  const std::string more = ending_of(look, account.value());
+  const KeptPromises earlier = read_promises(look.seams(), look.history(), look.by());
   Json json = explain_json(plan, account.value().mtti_ci95);
-  json["text"] = json["text"].get<std::string>() + more;
+  json["promise_breaks"] = plan.breaks + earlier.breaks;
+  json["exposed_s"] = json_number(std::max(plan.exposed_s, earlier.exposed_s));
+  json["unseen_s"] = json_number(earlier.unseen_s);
+  json["text"] = json["text"].get<std::string>() + earlier_of(earlier) + ending_of(look, account.value());
   if (is_json) return print_json(json);
   return print(json["text"].get<std::string>() + "\n");
 }

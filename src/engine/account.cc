@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kBytesRead = 16384;
 /// Lives further back than this are known by the journal alone.
 constexpr std::size_t kAccountsRead = 64;
+/// Who was away for longer waited in a queue or for a person: what was lost before is not known from it.
+constexpr double kUnseenMax_s = 3600;
 
 Json numbers(const std::vector<double>& values) {
   Json out = Json::array();
@@ -121,6 +123,14 @@ PastLife life_of(const Attempt& attempt, const std::optional<Account>& account) 
   return out;
 }
 
+void add_unseen(KeptPromises& sum, const Account& account, const Attempt& attempt, const Attempt& next) {
+  if (account.is_closed || account.step <= account.start) return;
+  const double away_s = static_cast<double>(next.at_unix_ms - account.at_unix_ms) / 1e3;
+  const double most_s = static_cast<double>(next.at_unix_ms - attempt.last_sign_unix_ms) / 1e3;
+  if (most_s > std::max(account.rpo_s, account.plan.exposed_s) && away_s <= kUnseenMax_s)
+    sum.unseen_s = std::max(sum.unseen_s, most_s);
+}
+
 }  // namespace
 
 std::string account_key(std::uint32_t attempt) {
@@ -192,6 +202,22 @@ Past read_past(const Seams& seams, const History& history, const Deadline& by) {
     out.lives.push_back(life_of(attempts[i], account));
     out.has_lost_work = out.lives.back().has_lost_work;
     if (account) out.last = std::move(account);
+  }
+  return out;
+}
+
+KeptPromises read_promises(const Seams& seams, const History& history, const Deadline& by) {
+  KeptPromises out;
+  const std::vector<Attempt>& attempts = history.attempts();
+  bool is_newest = true;
+  for (std::size_t i = attempts.size(); i-- > 0 && i + kAccountsRead >= attempts.size();) {
+    const auto account = account_of(seams, history, attempts[i], by);
+    if (!account.ok()) continue;
+    const Account& a = account.value();
+    if (i + 1 < attempts.size()) add_unseen(out, a, attempts[i], attempts[i + 1]);
+    if (std::exchange(is_newest, false)) continue;
+    out.breaks += a.plan.breaks;
+    out.exposed_s = std::max(out.exposed_s, a.plan.exposed_s);
   }
   return out;
 }

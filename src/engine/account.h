@@ -50,6 +50,17 @@ struct Past {
 };
 Past read_past(const Seams& seams, const History& history, const Deadline& by);
 
+/// What became of promises (`rpo=`) in the lives that left an account, but the newest of these, whose plan
+/// tells.
+struct KeptPromises {
+  std::uint32_t breaks = 0;  ///< how often more would have been lost
+  double exposed_s = 0;      ///< the most of it
+  /// What a life that ended without a close may have lost beyond its promise: from its newest checkpoint to
+  /// the start after it, as nobody saw its end. Also of the newest account. 0: nothing.
+  double unseen_s = 0;
+};
+KeptPromises read_promises(const Seams& seams, const History& history, const Deadline& by);
+
 /// The account of the newest attempt that left one. Errors: not_found, unavailable.
 Result<Account> read_account(const Seams& seams, const History& history, const Deadline& by);
 

@@ -251,6 +251,44 @@ TEST(Pace, TriesAgainSoonAfterAFailedSaveAndNamesThePromise) {
   EXPECT_GT(account_in(run, 1).plan.exposed_s, 300);
 }
 
+TEST(Account, TellsOfPromisesThatEarlierLivesBroke) {
+  for (const bool is_mute : {false, true}) {
+    TestRun run;
+    const EngineOptions promised = automatic({.mtti_s = HUGE_VAL, .rpo_s = 300});
+    live(run, promised, 20, 2, Ends::killed, [&](Trainer& trainer, TestLife&) {
+      std::vector<std::string> failing{"data/*"};
+      if (is_mute) failing.push_back("*.account*");
+      for (const std::string& path : failing)
+        run.world.faults().plan({.kind = FaultKind::no_space,
+                                 .op = SimOp::write,
+                                 .path = path,
+                                 .process = "life-1",
+                                 .count = 1000000});
+      trainer.train(60, 2);
+    });
+    live(run, promised, 20, 2, Ends::closed, [&](Trainer&, TestLife& me) {
+      const KeptPromises kept = read_promises(me.seams, me.engine->opened().history, me.by());
+      EXPECT_EQ(kept.breaks, is_mute ? 0U : 1U);
+      EXPECT_EQ(kept.exposed_s > 500, !is_mute) << kept.exposed_s;
+      EXPECT_GT(kept.unseen_s, 500) << "it was killed, and nobody saw when";
+    });
+    live(run, promised, 20, 2, Ends::closed, [&](Trainer&, TestLife& me) {
+      EXPECT_EQ(read_promises(me.seams, me.engine->opened().history, me.by()).breaks, is_mute ? 0U : 1U);
+    });
+  }
+}
+
+TEST(Account, TellsOfNothingWherePromisesWereKept) {
+  TestRun run;
+  const EngineOptions promised = automatic({.mtti_s = HUGE_VAL, .rpo_s = 300});
+  for (const Ends ends : {Ends::killed, Ends::closed, Ends::closed})
+    live(run, promised, 50, 2, ends, [&](Trainer&, TestLife& me) {
+      const KeptPromises kept = read_promises(me.seams, me.engine->opened().history, me.by());
+      EXPECT_EQ(kept.breaks, 0u);
+      EXPECT_EQ(kept.unseen_s, 0);
+    });
+}
+
 TEST(Pace, RefusesBoundsThatContradictEachOther) {
   TestRun run;
   EXPECT_TRUE(run.start(automatic({.every_min_s = 60, .every_max_s = 30})).is(Code::bad_argument));
