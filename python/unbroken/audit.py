@@ -11,6 +11,7 @@ import random
 import sys
 import sysconfig
 import types
+import weakref
 from collections import deque
 from typing import NamedTuple
 
@@ -36,6 +37,10 @@ class Unattached(NamedTuple):
 
 def audit(attached, roots=None, frame=None) -> list[Unattached]:
     """What is reachable from `roots`, or from the variables of `frame`, has a state, and is part of nothing attached."""
+    return _audited(attached, roots, frame).found
+
+
+def _audited(attached, roots, frame) -> _Walk:
     walk = _Walk(_Covered(attached))
     if roots:
         names = [f"roots[{i}]" for i in range(len(roots))] if len(roots) > 1 else [""]
@@ -43,7 +48,7 @@ def audit(attached, roots=None, frame=None) -> list[Unattached]:
     elif frame is not None:
         walk.begin(frame.f_locals.items())
         walk.begin(item for item in frame.f_globals.items() if not item[0].startswith("__"))
-    return walk.found
+    return walk
 
 
 def callers_frame(is_own: bool = False):
@@ -58,12 +63,35 @@ def callers_frame(is_own: bool = False):
     return frame
 
 
-def lines(found) -> list[str]:
-    """What is said at the first restore, a line for each."""
-    return [
-        f"not attached: {item.path} ({item.kind}) has a state that no checkpoint will hold: run.attach(NAME={item.path})"
-        for item in found
-    ]
+class Suspects:
+    """What was not attached when the run began. Some of it may be before the first step is complete."""
+
+    def __init__(self):
+        self._found: list = []  # (what it is, a function that gives it, or None where it is gone)
+
+    def look(self, attached, frame) -> None:
+        """Notes what the variables of `frame` reach."""
+        walk = _audited(attached, None, frame)
+        self._found += [(item, _reference(value)) for item, value in zip(walk.found, walk.values, strict=True)]
+
+    def lines(self, attached) -> list[str]:
+        """What still is not attached, a line for each; all is forgotten then."""
+        (found, self._found), covered, left = (self._found, []), _Covered(attached), {}
+        for item, reference in found:
+            value = reference()
+            if value is not None and value not in covered and _kind(value, item.path, covered) is not None:
+                left.setdefault(id(value), item)
+        return [
+            f"not attached: {item.path} ({item.kind}) has a state that no checkpoint will hold: run.attach(NAME={item.path})"
+            for item in left.values()
+        ]
+
+
+def _reference(value):
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
 
 
 class _Covered:
@@ -100,6 +128,9 @@ def _belongings(value, own_tensors):
     bits = getattr(value, "bit_generator", None) if _is_generator(value) else None
     if bits is not None:
         return [bits]
+    belongings = getattr(type(value), "_unbroken_belongings", None)  # of our own objects
+    if belongings is not None:
+        return belongings(value)
     if torch is None:
         return []
     from unbroken._state.torch.modules import unwrap
@@ -122,6 +153,7 @@ class _Walk:
         self._covered = covered
         self._seen: set[int] = set()
         self.found: list[Unattached] = []
+        self.values: list = []  # of these
 
     def begin(self, named) -> None:
         pending = deque((str(name), value) for name, value in named)
@@ -133,6 +165,7 @@ class _Walk:
             kind = None if value in self._covered else _kind(value, path, self._covered)
             if kind is not None:
                 self.found.append(Unattached(path or type(value).__name__, kind))
+                self.values.append(value)
                 self._seen.update(map(id, _parts(value)))
                 continue
             pending.extend(_below(value, path))

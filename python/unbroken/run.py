@@ -84,6 +84,7 @@ class Run:
         self._watch = OptimizerWatch()
         self._stop = StopSignal()
         self._restoring: Restoring | Origin | None = None  # gives late attaches their part, until the first completed step
+        self._suspects = audit.Suspects()
         self._feeds: list[Feed] = []
         self._saver = Saver(self._session, self._attached, self._raises)
         self._step = 0
@@ -135,7 +136,8 @@ class Run:
     def audit(self, *roots) -> list[Unattached]:
         """What has a state, can be reached from `roots` (without: the caller's variables), and is not attached.
 
-        No code of what is looked at is run. The first restore says a line for each.
+        No code of what is looked at is run. What can be reached at restore, or where steps is called, and is still not
+        attached when the first step is complete, is said then, a line for each.
         """
         return audit.audit(self._attached, roots, audit.callers_frame())
 
@@ -188,15 +190,13 @@ class Run:
 
     def _restore(self, is_complete: bool) -> int:
         self._check_usable("restore")
+        if not self._has_completed:
+            self._suspects.look(self._attached, audit.callers_frame(is_own=True))
         if self._is_restored:
             return self._step
         self._attached.check_owners()
         self._obey_stop()
         restoring = Restoring(self._attached, is_complete)
-        frame = audit.callers_frame(is_own=True)
-        if self._attached.objects:  # else everything is attached later
-            for line in audit.lines(audit.audit(self._attached, None, frame)):
-                say(line)
         try:
             with naming(self.path):
                 if self._origin is not None:
@@ -330,6 +330,8 @@ class Run:
         self._watch.check()
         self._check_all_taken()
         is_first, self._has_completed = not self._has_completed, True
+        for line in self._suspects.lines(self._attached) if is_first else ():
+            say(line)
         self._step += 1
         self._has_label = True
         self._is_broken = False

@@ -156,6 +156,14 @@ class _Fit:
     def load_state_dict(self, state: dict) -> None:
         self.restored = state
 
+    def _unbroken_belongings(self):
+        """What is saved with it."""
+        trainer = self.trainer
+        if trainer is None:
+            return []
+        schedulers = [one.scheduler for one in trainer.lr_scheduler_configs]
+        return [trainer.lightning_module, trainer.train_dataloader, *trainer.optimizers, *schedulers, *trainer.callbacks]
+
 
 def _plain(value):
     """Without the dicts and texts of Lightning's own classes, and with paths as texts."""

@@ -123,16 +123,39 @@ def test_without_roots_it_looks_at_the_callers_variables(run):
 
 
 @pytest.mark.failure("KempnerInstitute/KempnerForge#51")
-def test_the_first_restore_says_a_line_for_each(run_dir, capsys):
-    for _ in range(2):
+def test_the_first_step_says_a_line_for_each(run_dir, capsys):
+    def life(number):
         model, forgotten = nn.Linear(1, 1), torch.Generator()
         with unbroken.Run(run_dir) as run:
             run.attach(model=model, m2=MODEL)
-            for _ in run.steps(1):
-                pass
             run.restore()
-        assert capsys.readouterr().err.count("not attached: forgotten (generator) has a state") == 1
-    del forgotten
+            assert "not attached" not in capsys.readouterr().err
+            made_since = random.Random(1)
+            for _ in run.steps(number):
+                of_the_body = torch.Generator()
+            run.restore()
+        del forgotten, made_since, of_the_body
+
+    for number in (1, 2):
+        life(number)
+        err = capsys.readouterr().err
+        assert err.count("not attached: forgotten (generator) has a state") == 1
+        assert err.count("not attached: made_since (generator) has a state") == 1
+        assert "of_the_body" not in err
+
+
+def test_what_is_attached_in_the_first_step_is_not_named(run_dir, capsys):
+    for end in (1, 2):
+        model, loader = nn.Linear(2, 2), unbroken.torch.DataLoader(DATA)
+        with unbroken.Run(run_dir) as run:
+            run.restore()
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for step, _ in run.steps(end, loader):
+                if step == end - 1:
+                    run.attach(model=model, optimizer=optimizer)
+            run.attach(m2=MODEL)
+        err = capsys.readouterr().err
+        assert [line for line in err.splitlines() if "not attached" in line and "MODEL" not in line] == []
 
 
 def test_cycles_and_odd_objects_do_no_harm(run):
