@@ -15,6 +15,7 @@ from unbroken._native import call
 from unbroken._start.lines import start_lines
 from unbroken._start.origin import Origin
 from unbroken._state.attached import Attached, Restoring
+from unbroken._state.bypassed import BypassWatch
 from unbroken._state.permits.ways import Ways
 from unbroken._state.watch import OptimizerWatch
 from unbroken.audit import Unattached
@@ -81,7 +82,7 @@ class Run:
         self._late = None  # (step, metrics) that were not handed over yet: some are still on a device
         self._best = None if keep_best is None else keep_best[0]
         self._raises = on_save_error == "raise"
-        self._watch = OptimizerWatch()
+        self._watch, self._bypass = OptimizerWatch(), BypassWatch()
         self._stop = StopSignal()
         self._restoring: Restoring | Origin | None = None  # gives late attaches their part, until the first completed step
         self._suspects = audit.Suspects()
@@ -172,6 +173,7 @@ class Run:
             if self._is_restored:
                 self._attached.late.add(name)
             self._watch.add(value)
+            self._bypass.add(name, value)
 
     def _give_part(self, name, value):
         for note in self._restoring.late(name, value, any(feed.loader is value for feed in self._feeds)):
@@ -328,6 +330,7 @@ class Run:
         self._check_usable("steps")
         self._is_broken = True  # until the boundary is passed, this state has no name
         self._watch.check()
+        self._bypass.check()
         self._check_all_taken()
         is_first, self._has_completed = not self._has_completed, True
         for line in self._suspects.lines(self._attached) if is_first else ():
@@ -489,6 +492,7 @@ class Run:
         finally:
             self._stop.close()
             self._watch.close()
+            self._bypass.close()
             self._attached.generators.close()
             if self._is_new and not self._is_restored:  # nothing was begun in it
                 with contextlib.suppress(OSError):
