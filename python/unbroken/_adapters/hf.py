@@ -15,12 +15,14 @@ import shutil
 import tempfile
 import weakref
 
+import torch
 from safetensors.torch import save_file
 from transformers import TrainerCallback
 
 from unbroken._adapters.accelerate import unwrapped
 from unbroken._adapters.guest import Guest, capped
 from unbroken.errors import Misconfigured
+from unbroken.torch.seeds import derive
 
 _TIMINGS = ("_runtime", "_per_second")  # differ from life to life
 
@@ -42,6 +44,7 @@ class Callback(TrainerCallback):
         self._arguments = None
         self._told = 0  # the step that the trainer was told to go on from
         self._rewinds = False
+        self._keepers = _Keepers()
 
     @property
     def run(self):
@@ -89,7 +92,7 @@ class Callback(TrainerCallback):
     def on_init_end(self, args, state, control, **more):
         self._arguments = args
 
-    def on_train_begin(self, args, state, control, model=None, optimizer=None, lr_scheduler=None, **more):
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, lr_scheduler=None, train_dataloader=None, **more):
         if args.world_size > 1:
             raise Misconfigured("unbroken.hf: more than one process comes later")
         step = self._guest.restore()
@@ -101,6 +104,8 @@ class Callback(TrainerCallback):
         scaler = getattr(optimizer, "scaler", None)
         self.run.attach(**parts, **({} if scaler is None else {"scaler": scaler}))
         self._rewinds = not self._guest.is_fresh
+        if not self._guest.is_fresh:
+            self._keepers.resume(train_dataloader, state, step)
 
     def on_epoch_begin(self, args, state, control, **more):
         self._complete(state)
@@ -115,12 +120,20 @@ class Callback(TrainerCallback):
             self._rewinds = False
 
     def on_step_end(self, args, state, control, **more):
+        self._keepers.before_evaluation()
         if self.run._inside.is_stopping:  # evaluation may take too long
             self._complete(state)
         if self._has_finished(state.global_step):
             control.should_training_stop = True
 
+    def on_prediction_step(self, args, state, control, eval_dataloader=None, **more):
+        self._keepers.evaluates(eval_dataloader)
+
+    def on_evaluate(self, args, state, control, **more):
+        self._keepers.before_evaluation()
+
     def on_epoch_end(self, args, state, control, **more):
+        self._keepers.before_evaluation()
         if not float(state.epoch).is_integer():  # it ends early: what comes now is no part of the step
             self._complete(state)
             self._guest.save_last()
@@ -137,6 +150,41 @@ class Callback(TrainerCallback):
         is_new = last.get("step") == state.global_step
         noted = {name: last[name] for name in ("loss", "grad_norm", "learning_rate") if is_new and name in last}
         self.run.step(**noted)
+
+
+class _Keepers:
+    """Loaders whose workers stay. They draw a seed from the global generator for their first epoch only; where that was in
+    an earlier life, it must not be drawn from there again."""
+
+    def __init__(self):
+        self._has_evaluated = False  # in an earlier life
+        self._began: list = []  # loaders of this life that have evaluated
+        self._before = None  # the generator before an evaluation
+
+    def resume(self, loader, state, step) -> None:
+        """A training goes on with the loader, at a step."""
+        self._has_evaluated = any(name.startswith("eval_") for entry in state.log_history for name in entry)
+        if _draws_once(loader):
+            getattr(loader, "base_dataloader", loader).generator = own = torch.Generator()
+            own.manual_seed(derive(torch.initial_seed(), step, "workers"))
+
+    def before_evaluation(self) -> None:
+        """An evaluation may come next."""
+        if self._has_evaluated:
+            self._before = torch.get_rng_state()
+
+    def evaluates(self, loader) -> None:
+        """A batch was evaluated."""
+        if self._has_evaluated and all(one is not loader for one in self._began):
+            self._began.append(loader)
+            if _draws_once(loader) and self._before is not None:
+                torch.set_rng_state(self._before)
+
+
+def _draws_once(loader) -> bool:
+    loader = getattr(loader, "base_dataloader", loader)
+    stays = getattr(loader, "num_workers", 0) and getattr(loader, "persistent_workers", False)
+    return bool(stays) and getattr(loader, "generator", None) is None
 
 
 class _Progress:

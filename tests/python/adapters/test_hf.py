@@ -75,6 +75,9 @@ def end(trainer):
         ((5, 10), {"eval_strategy": "steps", "eval_steps": 5}),
         ((2, 6, 9), {"gradient_accumulation_steps": 2, "steps": 14}),
         ((3, 22), {"steps": -1, "num_train_epochs": 3}),
+        ((3, 11, 15), {"dataloader_num_workers": 2}),
+        ((3, 11, 15, 22), {"dataloader_num_workers": 2, "dataloader_persistent_workers": True}),
+        ((3, 13, 22), {"dataloader_num_workers": 1, "dataloader_persistent_workers": True, "eval_strategy": "epoch"}),
     ],
 )
 def test_continues_to_the_same_bits(run_dir, stops, more):
