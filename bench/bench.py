@@ -44,7 +44,7 @@ def entrants(what):
 
 def notes(options, races):
     if options.what in BESIDE_A_TRAINING:
-        return ["a step: matrices in one thread" + (", then an update of all tensors in place" if options.what == "stall" else "")]
+        return ["a step: matrices in one thread, then AdamW's update of all tensors in place"]
     words = next((race["yardstick"] for race in races if race["yardstick"]), {})
     return ["raw: O_DIRECT, " + "; ".join(f"{verb} {how}" for verb, how in words.items()) + ", the best of those tried",
             "cold: posix_fadvise(DONTNEED) of every file" + (", and drop_caches" if options.drop_caches else "")]
@@ -55,6 +55,8 @@ def measure(options, folder):
     described = machine.description(folder)
     races = []
     for number, (what, shape) in enumerate(RACES[options.what]):
+        if options.shape not in (shape, None):
+            continue
         names = options.only or entrants(options.what if options.what != "small" else what)
         race = race_of(options, what, shape, options.mib, options.repeats, folder / f"race-{number}", names)
         races.append(race.run().result())
@@ -72,6 +74,7 @@ def main(argv):
     parser.add_argument("--quick", action="store_true", help="3 rounds instead of 11, and 256 MiB")
     parser.add_argument("--mib", type=int, help="size of the state (2048)")
     parser.add_argument("--repeats", type=int)
+    parser.add_argument("--shape", choices=("large", "small"), help="of the races of a case that has both, this alone")
     parser.add_argument("--only", action="append", metavar="NAME", choices=list(rivals.ENTRANTS), help="who takes part")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="the result goes there as well, as JSON")
     parser.add_argument("--chart", type=Path, metavar="FILE", help="a picture goes there, as SVG")

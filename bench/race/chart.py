@@ -46,6 +46,8 @@ def svg(result):
     for cases in table.parts(result).values():
         lines, y = _race(cases, y + TOP)
         out += lines
-    y += 24
-    out.append(_text(8, y - 6, "start", table.machine_line(result)))
+    for line in table.machine_line(result).split("; ", 1):
+        y += 20
+        out.append(_text(8, y, "start", line))
+    y += 8
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" role="img">', STYLE, *out, "</svg>", ""])

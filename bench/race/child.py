@@ -7,6 +7,7 @@ What an entrant prints goes to its standard error. An order that fails is answer
 
 import json
 import os
+import resource
 import sys
 import traceback
 from pathlib import Path
@@ -41,7 +42,7 @@ class Child:
     def remember(self):
         """What a load has to give back; the live state is spoiled, so that nothing comes from there."""
         if self.saved is None:
-            self.saved = states.digests(self.state)
+            self._look()
         self.loaded = None
         states.spoil(self.state)
 
@@ -54,17 +55,22 @@ class Child:
         self.loaded = None
         return {"equal": not missing, "missing": sum(missing.values())}
 
-    def train(self, compute_s, updates):
-        """Begins a training."""
-        self.loop = loop.Loop(self.rival, self.state, compute_s, updates)
+    def train(self, compute_s, every):
+        """Begins a training. How many saves it takes until they cost what they do from then on."""
+        self.loop = loop.Loop(self.rival, self.state, compute_s, every)
+        return {"saves": self.rival.warm_saves}
 
     def steps(self, count):
         return {"s": self.loop.steps(count)}
 
+    def until_due(self):
+        self.loop.until_due()
+
     def save_beside(self, folder, remembers):
-        if remembers:
-            self.saved = states.digests(self.state)
-        return self.loop.save(Path(folder))
+        return self.loop.save(Path(folder), self._look if remembers else None)
+
+    def _look(self):
+        self.saved = states.digests(self.state)
 
     def pace(self, bytes_per_s, nbytes):
         self.rival.pace(bytes_per_s, nbytes)
@@ -74,6 +80,8 @@ class Child:
 
 
 def main():
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # torch_checkpointing shares each tensor as a file
     orders, answers = os.fdopen(int(sys.argv[1]), "r"), os.fdopen(int(sys.argv[2]), "w")
     child = Child()
     for line in orders:

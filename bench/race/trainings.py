@@ -1,4 +1,7 @@
-"""Saves beside a training: how long it waits for them, and how much slower its steps are while they are written."""
+"""Saves beside a training: how long it waits for them, and how much slower its steps are while they are written.
+
+A turn: quiet steps, a step that ends with a save, steps until nothing of it goes on, quiet steps.
+"""
 
 import shutil
 import statistics
@@ -12,15 +15,16 @@ from race.turns import GIB, Entry, Turns
 class Trainee(Entry):
     """What one entrant did beside its training, save by save."""
 
-    def __init__(self, child, opened, group, compute_s, updates, quiet):
+    def __init__(self, child, opened, group, compute_s, every, quiet):
         super().__init__(child, opened, group)
         self.quiet, self.saves = quiet, []
-        child.order("train", compute_s=compute_s, updates=updates)
+        self.warm_saves = child.order("train", compute_s=compute_s, every=every)["saves"]
         child.order("steps", count=2)
 
     def save(self, remembers=False):
         """A save between quiet steps: what it cost."""
         steps = self._quiet_steps()
+        self.child.order("until_due")
         folder, before = self.next_folder(), self.child.spent()
         seen = self.child.order("save_beside", folder=folder, remembers=remembers)
         self.child.order("settle")
@@ -32,7 +36,7 @@ class Trainee(Entry):
         return {"blocked_s": seen["blocked_s"], "wall_s": seen["wall_s"], "step_s": step_s,
                 "excess_s": seen["call_s"] + sum(seen["steps_s"]) - count * step_s,
                 "inflation": statistics.median(seen["steps_s"][:max(1, seen["busy"])]) / step_s,
-                "cpu_s": after["cpu_s"] - before["cpu_s"] - count * cpu_s,
+                "cpu_s": after["cpu_s"] - before["cpu_s"] - (count + 1) * cpu_s,
                 "written": after["written_bytes"] - before["written_bytes"]}
 
     def _quiet_steps(self):
@@ -50,11 +54,11 @@ class Trainee(Entry):
 
 
 class Trainings(Turns):
-    compute_s, updates, quiet = 0.5, True, 3
+    compute_s, every, quiet = 0.5, 16, 3
 
     def entry(self, child, opened, group):
-        entry = Trainee(child, opened, group, self.compute_s, self.updates, self.quiet)
-        entry.first = entry.save()  # buffers are made, imports are done
+        entry = Trainee(child, opened, group, self.compute_s, self.every, self.quiet)
+        entry.first = [entry.save() for _ in range(entry.warm_saves)][0]  # buffers are made, imports are done
         return entry
 
     def turn(self, entry):
@@ -100,7 +104,7 @@ class Interference(Trainings):
     """How much longer a step is while a save is written, beside fio that writes as many bytes at the same rate."""
 
     case, first = "interference", "raw.copy_hash"
-    compute_s, updates, quiet = 0.05, False, 10
+    compute_s, every, quiet = 0.1, 48, 5
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -114,7 +118,7 @@ class Interference(Trainings):
 
     def entry(self, child, opened, group):
         if child.name == rivals.PACED:
-            return Trainee(child, opened, group, self.compute_s, self.updates, self.quiet)
+            return Trainee(child, opened, group, self.compute_s, self.every, self.quiet)
         return super().entry(child, opened, group)
 
     def turn(self, entry):

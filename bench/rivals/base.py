@@ -40,6 +40,12 @@ class Rival:
 
     # -- a save beside a training
 
+    saves_when_due = False  # it decides itself when it saves: every `loop.every` steps
+    warm_saves = 1  # how many it takes until all that is made once is made
+
+    def train(self, loop):
+        """A training begins (loop.py): the state is that of loop.model and loop.optimizer."""
+
     def begin(self, folder):
         """Begins a save. What it returns is called in a thread, and returns when all is written."""
         raise NotImplementedError

@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 
 
 def raced(kind, folder, names):
-    kind = type("Quick", (kind,), {"compute_s": 0.005, "quiet": 1})
+    kind = type("Quick", (kind,), {"compute_s": 0.002, "every": 60, "quiet": 1})
     race = kind("large", 4, 2, folder, names).run()
     assert not race.errors
     return race.result()
