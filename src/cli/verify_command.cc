@@ -199,10 +199,10 @@ std::string row(std::string_view name, const Verdict& verdict, std::string_view 
 }
 
 /// What is wrong with a journal that cannot be folded, and what lies there whole all the same.
-Result<Report> report_broken(const std::string& directory) {
+Result<Report> report_broken(const std::string& directory, const std::string& at) {
   UNBROKEN_TRY(const std::unique_ptr<Runtime> runtime, open_directory(directory));
   UNBROKEN_TRY(BrokenJournal broken,
-               examine_broken_journal(runtime->seams(), runtime->seams().within(kCallLimit)));
+               examine_broken_journal(runtime->seams(), at, runtime->seams().within(kCallLimit)));
   Report report;
   report.journal = {broken.bytes_read, std::move(broken.errors)};
   for (LeftSave& left : broken.saves)
@@ -210,6 +210,8 @@ Result<Report> report_broken(const std::string& directory) {
                                   left.is_quarantined,
                                   {left.found.bytes_read, left.found.damage, left.found.unread},
                                   left.is_in_journal});
+  if (!at.empty() && report.checkpoints.empty())
+    report.journal.notes.push_back(fmt::format("no checkpoint {} was found", at));
   return report;
 }
 
@@ -231,7 +233,7 @@ Result<> show(const Report& report, const std::optional<Error>& failure, bool is
 Result<int> verify(const std::string& directory, const std::string& at, bool is_json) {
   auto looked = look_at(directory, ReadJournal::Purpose::audit);
   if (looked.is(Code::journal_unreadable)) {
-    UNBROKEN_TRY(const Report broken, report_broken(directory));
+    UNBROKEN_TRY(const Report broken, report_broken(directory, at));
     UNBROKEN_DO(show(broken, looked.error(), is_json));
     return unbroken::report(looked.error(), false);  // the object on stdout is written
   }

@@ -6,11 +6,13 @@
 #include <map>
 #include <utility>
 
+#include "cli/look.h"
 #include "engine/driver.h"
 #include "format/keys.h"
 #include "format/manifest.h"
 #include "journal/hint.h"
 #include "journal/slots.h"
+#include "restore/choose.h"
 
 namespace unbroken {
 
@@ -22,7 +24,7 @@ bool is_damage(const Error& error) {
 
 class Examine {
  public:
-  Examine(const Seams& seams, const Deadline& by) : seams_(seams), by_(by) {}
+  Examine(const Seams& seams, const std::string& at, const Deadline& by) : seams_(seams), at_(at), by_(by) {}
 
   Result<BrokenJournal> run() {
     UNBROKEN_TRY(const std::vector<std::uint64_t> slots, list_slots());
@@ -144,6 +146,26 @@ class Examine {
     return std::optional<Commit>();
   }
 
+  /// A name or a step means what lies there. Which one is best or tagged is known only from the part of the
+  /// journal that can be read.
+  void leave_only(const At& at, std::map<SaveId, Commit>& saves) const {
+    const auto chosen = choose_any(out_.prefix, at_);
+    const SaveId newest = saves.empty() ? SaveId{} : saves.rbegin()->first;
+    std::erase_if(saves, [&](const auto& entry) {
+      const SaveId& save = entry.first;
+      switch (at.kind) {
+        case At::Kind::newest:
+          return save != newest;
+        case At::Kind::step:
+          return save.step != at.step;
+        case At::Kind::save:
+          return save != at.save;
+        default:
+          return !chosen.ok() || save != chosen.value()->commit.save;
+      }
+    });
+  }
+
   Result<> look_at_saves() {
     std::map<SaveId, Commit> saves;
     for (const Checkpoint& c : out_.prefix.checkpoints())
@@ -158,6 +180,10 @@ class Examine {
       if (!commit.ok() && !is_damage(commit.error())) return std::move(commit).error();
       if (commit.ok() && commit.value()) saves.emplace(*save, std::move(*commit.value()));
     }
+    if (!at_.empty()) {
+      UNBROKEN_TRY(const At at, parse_at(at_));
+      leave_only(at, saves);
+    }
     for (auto it = saves.rbegin(); it != saves.rend(); ++it) {
       auto found = unbroken::run(seams_, ReadSave(it->second, ReadSave::Depth::audit), by_);
       if (found.is(Code::not_found)) continue;  // data/ is no folder, which was said
@@ -170,6 +196,7 @@ class Examine {
   }
 
   const Seams& seams_;
+  const std::string& at_;
   const Deadline& by_;
   BrokenJournal out_;
   bool is_folding_ = true;
@@ -178,8 +205,8 @@ class Examine {
 
 }  // namespace
 
-Result<BrokenJournal> examine_broken_journal(const Seams& seams, const Deadline& by) {
-  return Examine(seams, by).run();
+Result<BrokenJournal> examine_broken_journal(const Seams& seams, const std::string& at, const Deadline& by) {
+  return Examine(seams, at, by).run();
 }
 
 }  // namespace unbroken

@@ -29,7 +29,8 @@ struct BrokenJournal {
   std::vector<LeftSave> saves;  ///< newest first
 };
 
-/// Errors: unsupported, unavailable, late, stopped.
-Result<BrokenJournal> examine_broken_journal(const Seams& seams, const Deadline& by);
+/// `at`: only of what it means; empty: of all. Errors: bad_argument (no such thing as `at`), unsupported,
+/// unavailable, late, stopped.
+Result<BrokenJournal> examine_broken_journal(const Seams& seams, const std::string& at, const Deadline& by);
 
 }  // namespace unbroken

@@ -334,7 +334,7 @@ std::string to_text(const Diagnosis& diagnosis, const Look* look) {
 Result<Diagnosis> diagnose_broken(const std::string& directory, const Error& why) {
   UNBROKEN_TRY(const std::unique_ptr<Runtime> runtime, open_directory(directory));
   const Seams& seams = runtime->seams();
-  UNBROKEN_TRY(const BrokenJournal broken, examine_broken_journal(seams, seams.within(kCallLimit)));
+  UNBROKEN_TRY(const BrokenJournal broken, examine_broken_journal(seams, "", seams.within(kCallLimit)));
   const std::string word = shell_word(directory);
   Diagnosis out;
   out.is_damaged = true;

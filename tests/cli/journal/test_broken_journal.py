@@ -38,6 +38,22 @@ def test_verify_says_which_slot_is_wrong_and_what_lies_there_whole(copied):
     assert status == 66 and f"journal/{3:020}" in out and "12.a1" in out
 
 
+@pytest.mark.parametrize(
+    ("at", "names"), [("newest", ["12.a1"]), ("8", ["8.a1"]), ("4.a1", ["4.a1"]), ("7", []), ("8.a2", []), ("tag:x", [])]
+)
+def test_verify_of_one_checkpoint_reads_that_one_only_beside_a_broken_journal(at, names, copied):
+    slot(copied, 3).write_bytes(b"junk")
+    status, said = unbroken_json("verify", copied, at)
+    assert status == 66 and [e["object"] for e in said["journal"]["errors"]] == [f"journal/{3:020}"]
+    assert [c["name"] for c in said["checkpoints"]] == names
+    assert said["journal"]["notes"] == ([] if names else [f"no checkpoint {at} was found"])
+
+
+def test_verify_refuses_what_names_no_checkpoint_beside_a_broken_journal_too(copied):
+    slot(copied, 3).write_bytes(b"junk")
+    assert unbroken("verify", copied, "best:")[0] == 78
+
+
 def test_verify_names_a_missing_slot_0_a_cut_tail_and_damage_beside_it(copied):
     last = int(journal_files(copied)[-1])
     slot(copied, last).unlink()  # the hint names it
