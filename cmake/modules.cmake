@@ -30,6 +30,21 @@ unbroken_module(transfer DEPENDS engine exchange)
 unbroken_module(session DEPENDS engine filestore os drill LIBRARIES unbroken_version)
 if(UNBROKEN_PROGRAM)
   unbroken_module(cli DEPENDS planner session transfer LIBRARIES CLI11::CLI11 PkgConfig::YAML_CPP PkgConfig::RE2)
+  # A text for Python to run, in the program
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS src/cli/drill/witness.py)
+  file(READ src/cli/drill/witness.py witness)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/witness.cc" CONTENT [[
+#include "cli/drill/find_forgotten.h"
+
+namespace unbroken {
+
+std::string_view witness_text() {
+  return R"witness(@witness@)witness";
+}
+
+}  // namespace unbroken
+]] @ONLY)
+  target_sources(unbroken_cli PRIVATE "${PROJECT_BINARY_DIR}/witness.cc")
 endif()
 # What reads bytes that others wrote
 unbroken_fuzz(record SOURCES src/journal/record_fuzz.cc DEPENDS journal)

@@ -66,6 +66,11 @@ std::string explanation(const DrillResult& result) {
   }
   if (!result.is_printed || !result.difference) return {};
   const Difference& d = *result.difference;
+  if (!result.forgotten.empty())
+    return fmt::format(
+        "What life {} resumed from does not bring back: {}. Whatever else was seen of the training is as in "
+        "the undisturbed run.",
+        d.life, fmt::join(result.forgotten, ", "));
   if (d.name == "step") return {};
   if (result.final_differs.empty() || result.final_differs.front() != d.name) return of_losses(result, d);
   return fmt::format(

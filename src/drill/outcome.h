@@ -37,6 +37,7 @@ struct DrillResult {
   bool is_printed = false, has_final = false;
   std::vector<std::uint64_t> not_seen;     ///< steps that were lost with a life, and not compared
   std::vector<std::string> final_differs;  ///< names in the final state, in order
+  std::vector<std::string> forgotten;      ///< what did not come back in the life that differs
   bool is_ok() const { return is_deterministic && !difference && failure.empty(); }
 };
 

@@ -54,6 +54,7 @@ Json to_json(const DrillResult& result, const Flags& flags, const std::string& f
           {"not_seeded", result.not_seeded},
           {"not_seen", result.not_seen.size()},
           {"final_differs", result.final_differs},
+          {"forgotten", result.forgotten},
           {"explanation", explanation(result)},
           {"steps", result.steps},
           {"seed", parse_u64(flags.seed).value()},

@@ -12,6 +12,7 @@
 #include "cli/look.h"
 #include "engine/read/reader.h"
 #include "os/os_clock.h"
+#include "os/os_process.h"
 
 namespace unbroken {
 
@@ -24,10 +25,15 @@ constexpr std::size_t kPointsMax = 4'000'000;                // of one life that
 
 /// Nothing of an outer run, drill or scheduler reaches the command.
 std::vector<std::pair<std::string, std::optional<std::string>>> environment(const LifeFiles& files) {
-  return {{"UNBROKEN_DIR", files.run},           {"UNBROKEN_TAP", std::nullopt},
-          {"UNBROKEN_POINT_LOG", std::nullopt},  {"UNBROKEN_KILL", std::nullopt},
-          {"UNBROKEN_TAKEOVER", std::nullopt},   {"UNBROKEN_RESUMED", std::nullopt},
-          {"SLURM_RESTART_COUNT", std::nullopt}, {"TORCHELASTIC_RESTART_COUNT", std::nullopt}};
+  std::vector<std::pair<std::string, std::optional<std::string>>> out{
+      {"UNBROKEN_DIR", files.run},           {"UNBROKEN_TAP", std::nullopt},
+      {"UNBROKEN_POINT_LOG", std::nullopt},  {"UNBROKEN_KILL", std::nullopt},
+      {"UNBROKEN_TAKEOVER", std::nullopt},   {"UNBROKEN_RESUMED", std::nullopt},
+      {"SLURM_RESTART_COUNT", std::nullopt}, {"TORCHELASTIC_RESTART_COUNT", std::nullopt}};
+  if (files.witness.empty()) return out;
+  const std::string others = OsProcess().env("PYTHONPATH").value_or("");
+  out.emplace_back("PYTHONPATH", files.witness + (others.empty() ? "" : ":" + others));
+  return out;
 }
 
 /// Watches one life and kills it as planned.

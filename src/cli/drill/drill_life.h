@@ -10,8 +10,9 @@
 namespace unbroken {
 
 struct LifeFiles {
-  std::string run;   ///< UNBROKEN_DIR
-  std::string stem;  ///< of the files below
+  std::string run;           ///< UNBROKEN_DIR
+  std::string stem;          ///< of the files below
+  std::string witness = {};  ///< a folder where Python looks first for what it imports; empty: none
   std::string tap() const { return stem + ".tap.jsonl"; }
   std::string points() const { return stem + ".points"; }
   std::string out() const { return stem + ".out"; }

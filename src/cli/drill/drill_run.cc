@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/drill/drill_life.h"
 #include "cli/drill/final_state.h"
+#include "cli/drill/find_forgotten.h"
 #include "cli/drill/listen.h"
 #include "os/user/user_file.h"
 #include "os/user/work_folder.h"
@@ -275,7 +276,9 @@ class Drill {
 }  // namespace
 
 Result<> run_drill(const DrillOptions& options, DrillResult& out) {
-  return Drill(options, out).run();
+  UNBROKEN_DO(Drill(options, out).run());
+  UNBROKEN_TRY(out.forgotten, find_forgotten(options, out));
+  return Done{};
 }
 
 }  // namespace unbroken

@@ -156,7 +156,7 @@ def test_a_forgotten_optimizer_is_caught(tmp_path):
     began = next(life["began"] for life in said["lives"] if life["began"])
     # The first loss after the resume is computed before the optimizer acts.
     assert (said["first_difference"]["name"], said["first_difference"]["step"]) == ("loss", began + 2)
-    assert "what the update uses did not: the optimizer's state" in said["explanation"]
+    assert said["forgotten"] == ["optimizer"] and "does not bring back: optimizer." in said["explanation"]
     assert any(name.startswith("optimizer.state.") for name in said["final_differs"])
 
 
@@ -165,7 +165,7 @@ def test_a_forgotten_generator_is_caught(tmp_path):
     assert status == 65 and said["ok"] is False and said["deterministic"] is True
     began = next(life["began"] for life in said["lives"] if life["began"])
     assert (said["first_difference"]["name"], said["first_difference"]["step"]) == ("loss", began + 1)
-    assert "a random generator" in said["explanation"]
+    assert said["forgotten"] == ["torch's generator"] and "torch's generator" in said["explanation"]
 
 
 def test_what_only_the_final_state_shows_is_named(tmp_path):
