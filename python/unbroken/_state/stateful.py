@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from unbroken._state import tensors
 from unbroken._state.order import OBJECTS
 from unbroken._state.tree import decode, encode, tensors_of
@@ -42,7 +44,7 @@ class StatefulAdapter:
 
     def _load(self, state, name):
         try:
-            self.value.load_state_dict(state)
+            _load(self.value, state)
         except StateMismatch:
             raise
         except Exception as error:
@@ -50,3 +52,12 @@ class StatefulAdapter:
                 f"{name}: {type(self.value).__qualname__}.load_state_dict refuses the saved state: {error}",
                 changed=[(name, "the saved state", f"refused: {error}")],
             ) from error
+
+
+def _load(value, state):
+    if "torchdata.stateful_dataloader" in sys.modules:
+        from unbroken._state.torch import torchdata
+
+        torchdata.load(value, state)
+    else:
+        value.load_state_dict(state)

@@ -19,12 +19,14 @@ class Counted(torch.utils.data.IterableDataset):
 
     def __iter__(self):
         info = torch.utils.data.get_worker_info()
-        worker, count = (0, 1) if info is None else (info.id, info.num_workers)
-        mine = range(worker, self.length, count)
+        mine = self.share(*(0, 1) if info is None else (info.id, info.num_workers))
         while self.place < len(mine):
             self.place += 1
             yield mine[self.place - 1]
         self.place = 0
+
+    def share(self, worker, count):
+        return range(worker, self.length, count)
 
     def state_dict(self):
         return {"place": self.place}
@@ -33,9 +35,16 @@ class Counted(torch.utils.data.IterableDataset):
         self.place = state["place"]
 
 
-def loader(data, workers, shuffle):
+class Uneven(Counted):
+    """The first worker reads nearly all; the other one ends long before it."""
+
+    def share(self, worker, count):
+        return range(worker, self.length if count == 1 else self.length - 2 if worker == 0 else 3)
+
+
+def loader(data, workers, shuffle, **more):
     return stateful_dataloader.StatefulDataLoader(
-        data, batch_size=3, shuffle=shuffle, num_workers=workers, collate_fn=list
+        data, batch_size=3, shuffle=shuffle, num_workers=workers, collate_fn=list, **more
     )
 
 
@@ -59,12 +68,28 @@ def test_it_continues_and_shifts_no_generator(run_dir, workers, shuffle, stops):
         with stops_at(stop):
             got += life(run_dir / "stopped")
     got += life(run_dir / "stopped")
-    if shuffle is None:  # resumed at the very end of an epoch, it goes on with the next one and does not say so
-        want, got = ([(step, *rest) for step, _, *rest in lives] for lives in (want, got))
-        assert got == want
-        return
     assert got == want
     assert [epoch for _, epoch, *_ in want] == [0] * 4 + [1] * 4 + [2] * 3
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("data, stops", [(Counted, [6]), (Counted, [5, 6, 7]), (Uneven, [2]), (Uneven, [3, 4, 5, 6]), (Uneven, [8, 10])])
+def test_a_worker_that_had_ended_does_not_begin_again(run_dir, data, stops, persistent):
+    """Also where it had only for its own part: the first worker has 12 items of 23, or 12 of 14."""
+    length, batches = (16, 6) if data is Counted else (14, 5)
+
+    def life(path):
+        with unbroken.Run(path, every=1) as run:
+            feed = loader(data(length), 2, None, persistent_workers=persistent)
+            return [(step, run.epoch, batch) for step, batch in run.steps(13, feed)]
+
+    want, got = life(run_dir / "straight"), []
+    for stop in stops:
+        with stops_at(stop):
+            got += life(run_dir / "stopped")
+    got += life(run_dir / "stopped")
+    assert got == want
+    assert [epoch for _, epoch, _ in want] == [step // batches for step in range(13)]
 
 
 class Drawing:
