@@ -12,13 +12,13 @@ import hashlib
 from unbroken._state import tensors
 from unbroken._state.names import canonical
 from unbroken._state.tree import NOT_A_LEAF, encode
-from unbroken.torch.seeds import Kept, seed_all
+from unbroken.torch.seeds import Kept, freeze, seed_all
 
 _SEED = 0x756E62726F6B656E  # whichever; both readings have it
 
 
 class Probe:
-    """A data set of one item: the digest, or None."""
+    """A data set of one item: what `digest` finds."""
 
     def __init__(self, dataset, length: int):
         self.dataset, self._length = dataset, length
@@ -28,23 +28,26 @@ class Probe:
         return digest(self.dataset, self._length)
 
 
-def digest(dataset, length: int) -> str | None:
-    """32 hex digits over the first, the middle and the last item; None where they cannot be told again."""
+def digest(dataset, length: int) -> tuple[str | None, bool]:
+    """32 hex digits over the first, the middle and the last item, None where they cannot be told again; and whether
+    they may draw from the global generators."""
     indices = sorted({0, length // 2, length - 1}) if length else []
     try:
         with Kept():
-            first, second = (_read(dataset, indices) for _ in range(2))
+            (first, draws), (second, _) = (_read(dataset, indices) for _ in range(2))
     except Exception:  # whatever the user's code raises: then there is nothing to compare
-        return None
-    return first if first == second else None
+        return None, True
+    return first if first == second else None, draws
 
 
-def _read(dataset, indices) -> str:
-    whole = hashlib.blake2b(digest_size=16)
+def _read(dataset, indices) -> tuple[str, bool]:
+    whole, draws = hashlib.blake2b(digest_size=16), False
     for index in indices:
         seed_all(_SEED)
-        whole.update(canonical(encode(dataset[index], "item", _leaf)).encode())
-    return whole.hexdigest()
+        before, item = freeze(), dataset[index]
+        draws = draws or freeze() != before
+        whole.update(canonical(encode(item, "item", _leaf)).encode())
+    return whole.hexdigest(), draws
 
 
 def _leaf(value, name):

@@ -63,6 +63,8 @@ class DataLoader:
         self._order = self._make_order()
         self._fingerprint = None if fingerprint is None else str(fingerprint)
         self._is_probed = fingerprint is not None
+        self._may_draw = True  # items, from the global generators
+        self._was_drawn_by = 0  # workers, where a state was loaded and nothing was read since
         self.epoch = 0
         self.position = 0  # batches handed out of this epoch
         self._stands: list = []  # of an IterableDataset: where each worker stands
@@ -167,6 +169,8 @@ class DataLoader:
             self._around = Streams(derive(self.seed, self.epoch)) if self.num_workers == 0 else self._around
         elif self.num_workers == 0 and self.seed_samples:
             self._around = Kept()
+        else:
+            self._say_draws()
         if self._fetcher is None:
             self._fetcher = self._make_fetcher()
         if self._is_iterable:
@@ -232,9 +236,9 @@ class DataLoader:
             from unbroken.torch.fingerprint import Probe, digest
 
             if self.num_workers == 0:
-                self._fingerprint = digest(self.dataset, self._length)
+                self._fingerprint, self._may_draw = digest(self.dataset, self._length)
             else:
-                self._fingerprint = self._probe_in_worker(Probe(self.dataset, self._length))
+                self._fingerprint, self._may_draw = self._probe_in_worker(Probe(self.dataset, self._length))
         if self._fingerprint is None:
             say(
                 "loader: nothing tells this data set from another one of its length, so the order of the data is not "
@@ -258,7 +262,7 @@ class DataLoader:
         try:
             return next(iterator)
         except RuntimeError:  # the worker has died; the real ones will say why
-            return None
+            return None, True
 
     def _unbroken_provenance(self) -> str:
         """What a checkpoint says of the data that it was made with."""
@@ -278,6 +282,16 @@ class DataLoader:
             f"loader: {type(self.dataset).__qualname__} has no state_dict: {self.position} batches of epoch "
             f"{self.epoch} are read again and passed over"
         )
+
+    def _say_draws(self) -> None:
+        """Once after a state was loaded, where workers of other generators draw what those before would have drawn."""
+        workers, self._was_drawn_by = self._was_drawn_by, 0
+        goes_on = self.position > 0 or (self.persistent_workers and self.epoch > 0)
+        if workers and goes_on and self._may_draw and not self.seed_samples:
+            say(
+                "loader: the order of the items goes on exactly; what is drawn for them in workers (augmentation) is not what it "
+                "would have been without the stop: give DataLoader seed_samples=True"
+            )
 
     # -- the state
 
@@ -311,6 +325,7 @@ class DataLoader:
         if isinstance(self._order, SamplerOrder):
             self._order.load(state["sampler"])
         self._goes_on = True
+        self._was_drawn_by = max(self.num_workers, state["num_workers"])
 
     def _unbroken_differences(self, state, name):
         """(name, saved, live) of what makes the saved position meaningless here."""

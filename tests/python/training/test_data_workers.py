@@ -149,6 +149,26 @@ def test_without_per_sample_seeds_a_resumed_worker_does_not_repeat_its_draws():
     assert len(set(draws)) == len(draws)
 
 
+def resumed(make_one, stop, capfd):
+    """What is said where a loader goes on after some batches."""
+    first, second = make_one(), make_one()
+    pull(first, stop)
+    assert "drawn" not in capfd.readouterr().err
+    second.load_state_dict(first.state_dict())
+    pull(second, 9)
+    return capfd.readouterr().err
+
+
+def test_a_resume_says_once_that_draws_in_workers_are_others(capfd):
+    said, drawing = "give DataLoader seed_samples=True", {"seed_samples": False}
+    assert resumed(lambda: make(2, **drawing), 3, capfd).count(said) == 1
+    assert resumed(lambda: make(2, fingerprint="mine", **drawing), 3, capfd).count(said) == 1
+    assert resumed(lambda: make(2, persistent_workers=True, **drawing), 6, capfd).count(said) == 1
+    silent = [(2, None, 3, {}), (0, None, 3, drawing), (2, None, 6, drawing), (2, list(range(23)), 3, drawing)]
+    for workers, data, stop, more in silent:
+        assert said not in resumed(lambda: make(workers, data, **more), stop, capfd), (workers, data, stop)
+
+
 def test_an_item_that_cannot_be_read_comes_again(want):
     class Failing(Augmented):
         broken = True
