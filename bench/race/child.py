@@ -63,8 +63,8 @@ class Child:
     def steps(self, count):
         return {"s": self.loop.steps(count)}
 
-    def until_due(self):
-        self.loop.until_due()
+    def until_due(self, left):
+        self.loop.until_due(left)
 
     def save_beside(self, folder, remembers):
         return self.loop.save(Path(folder), self._look if remembers else None)

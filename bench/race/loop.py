@@ -17,10 +17,7 @@ class Loop:
         self.torch, self.rival, self.every, self.done = torch, rival, every, 0
         self.model, self.optimizer = self._trained(list(state.values()))
         self.matrix, self.count = torch.rand(SIZE, SIZE) / SIZE, 20
-        self.compute()
-        began = time.perf_counter()
-        self.compute()
-        self.count = max(1, round(self.count * compute_s / (time.perf_counter() - began)))
+        self.count = max(1, round(self.count * compute_s / min(self._compute_s() for _ in range(5))))
         rival.train(self)
 
     def _trained(self, tensors):
@@ -37,6 +34,11 @@ class Loop:
         at = self.matrix
         for _ in range(self.count):
             at = self.torch.mm(at, self.matrix)
+
+    def _compute_s(self):
+        began = time.perf_counter()
+        self.compute()
+        return time.perf_counter() - began
 
     def step(self, save_into=None, look=None):
         """Seconds of a step, and those of them that it waited for a save. With a folder a save begins at its end; `look` is
@@ -61,10 +63,10 @@ class Loop:
     def steps(self, count):
         return [self.step()[0] for _ in range(count)]
 
-    def until_due(self):
-        """Up to the step after which a save is due by `every`."""
+    def until_due(self, left):
+        """Up to where so many steps are left before the one that ends with a save by `every`."""
         if self.rival.saves_when_due:
-            self.steps((self.every - 1 - self.done) % self.every)
+            self.steps((self.every - 1 - left - self.done) % self.every)
 
     def save(self, folder, look=None):
         """A step that ends with a save, and steps until nothing of the save goes on any more. `busy`: how many of them ended

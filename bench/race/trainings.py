@@ -23,8 +23,8 @@ class Trainee(Entry):
 
     def save(self, remembers=False):
         """A save between quiet steps: what it cost."""
+        self.child.order("until_due", left=self.quiet)
         steps = self._quiet_steps()
-        self.child.order("until_due")
         folder, before = self.next_folder(), self.child.spent()
         seen = self.child.order("save_beside", folder=folder, remembers=remembers)
         self.child.order("settle")
