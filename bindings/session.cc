@@ -60,6 +60,24 @@ class PyLoader final : public Loader {
   std::exception_ptr exception_;
 };
 
+/// An object whose last reference may go on a thread of ours.
+std::shared_ptr<nb::object> shared_object(nb::object object) {
+  return {new nb::object(std::move(object)), [](nb::object* mine) {
+            if (!Py_IsInitialized()) return;
+            const nb::gil_scoped_acquire acquired;
+            delete mine;
+          }};
+}
+
+/// A function of Python without arguments that gives indices, as one for our threads.
+std::function<std::vector<std::uint32_t>()> asked(nb::object function) {
+  return [shared = shared_object(std::move(function))]() -> std::vector<std::uint32_t> {
+    if (!Py_IsInitialized()) return {};
+    const nb::gil_scoped_acquire acquired;
+    return nb::cast<std::vector<std::uint32_t>>((*shared)());
+  };
+}
+
 class PySaving {
  public:
   PySaving(std::shared_ptr<Saving> saving, const Seams& seams) : saving_(std::move(saving)), seams_(seams) {}
@@ -76,12 +94,7 @@ class PySaving {
     return saving_->wait(wanted, seams_.within(limit_of(timeout_s))).ok();
   }
   void on_change(nb::object tell) const {
-    // The last reference may go on a thread of ours.
-    const auto shared = std::shared_ptr<nb::object>(new nb::object(std::move(tell)), [](nb::object* mine) {
-      if (!Py_IsInitialized()) return;
-      const nb::gil_scoped_acquire acquired;
-      delete mine;
-    });
+    const auto shared = shared_object(std::move(tell));
     const nb::gil_scoped_release released;
     saving_->on_change([shared] {
       if (!Py_IsInitialized()) return;
@@ -192,16 +205,20 @@ class PySession {
     out["step_s"] = stats.step_s;
     out["interval_s"] = stats.interval_s;
     out["decide_ns"] = stats.decide_ns;
+    out["demoted"] = stats.distrusted;
     out["last"] = nb::none();
     if (!stats.saves.last) return out;
     const Status::Cost& cost = stats.saves.last_cost;
     nb::dict last;
     last["step"] = stats.saves.last->step;
-    last["wait_s"] = last["staged_s"] = cost.exposed_s;  // everything is copied while the loop waits
+    last["wait_s"] = cost.exposed_s;
+    last["staged_s"] = cost.exposed_s + cost.staged_s;
     last["durable_s"] = cost.exposed_s + cost.durable_s;
     last["verified_s"] = nb::none();
     if (const auto since = stats.saves.last_verified_s) last["verified_s"] = cost.exposed_s + *since;
     last["bytes"] = cost.bytes;
+    last["eager_bytes"] = cost.bytes - cost.later_bytes;
+    last["lazy_bytes"] = cost.later_bytes;
     out["last"] = last;
     return out;
   }
@@ -227,11 +244,17 @@ class PySession {
   }
   PySaving save(std::uint64_t step, const std::vector<TensorTuple>& tensors,
                 const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree,
-                const Metrics& metrics, bool is_finite, const std::vector<std::string>& tags) {
+                const Metrics& metrics, const std::vector<std::uint32_t>& parameters,
+                const std::vector<std::uint32_t>& later, nb::object written, bool is_proved_whole,
+                const std::vector<std::string>& tags) {
     for (const std::string& tag : tags) unwrap(check_tag_name(tag));
-    const StateView state = [&] {
+    StateView state = [&] {
       try {
-        return state_of(tensors, aliases, tree);
+        StateView all = state_of(tensors, aliases, tree);
+        all.parameters = parameters;
+        all.later = later;
+        if (!written.is_none()) all.written = asked(std::move(written));
+        return all;
       } catch (const nb::python_error& e) {
         save_failed(step, e.what());
         throw;
@@ -239,9 +262,15 @@ class PySession {
     }();
     auto saved = [&] {
       const nb::gil_scoped_release released;
-      return engine_->save(step, state, {.metrics = metrics, .is_finite = is_finite, .tags = tags}, by());
+      return engine_->save(step, std::move(state),
+                           {.metrics = metrics, .tags = tags, .is_proved_whole = is_proved_whole}, by());
     }();
     return PySaving(unwrap(std::move(saved)), runtime_->seams());
+  }
+  void fence() {
+    if (guard_.is_child()) return;
+    const nb::gil_scoped_release released;
+    engine_->fence();
   }
   void save_failed(std::uint64_t step, const std::string& why) {
     engine_->save_failed(step, Error(Code::bad_argument, why));
@@ -317,7 +346,9 @@ void bind_session(nb::module_& m) {
       .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"),
            nb::arg("not_attached"))
       .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
-           nb::arg("metrics"), nb::arg("is_finite"), nb::arg("tags"))
+           nb::arg("metrics"), nb::arg("parameters"), nb::arg("later"), nb::arg("written").none(),
+           nb::arg("is_proved_whole"), nb::arg("tags"))
+      .def("fence", &PySession::fence)
       .def("save_failed", &PySession::save_failed, nb::arg("step"), nb::arg("why"))
       .def("is_best", &PySession::is_best, nb::arg("metrics"))
       .def("digests", &PySession::digests, nb::arg("tensors"))

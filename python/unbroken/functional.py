@@ -17,7 +17,6 @@ from unbroken._native import call
 from unbroken._state.containers import root_adapter
 from unbroken._state.attached import OURS, owners_of
 from unbroken._state.capture import Capture
-from unbroken._state.compare.exactness import is_finite
 from unbroken._state.names import canonical
 from unbroken.errors import Misconfigured, naming, say
 from unbroken.opened import RUNS
@@ -58,12 +57,12 @@ def save_with(state, path, *, step=None, keep_last=3, group=None, takeover=False
     """async_save() with options of a Run; they count when the directory is opened."""
     path = os.path.realpath(options.checked_path(path))
     options.checked_step("save", step)
-    capture, is_sound = _capture(state), is_finite(state)
+    capture = _capture(state)
     settings = options.session_options(
         every=1, keep_last=keep_last, resume="newest", fresh=True, takeover=takeover, on_save_error="warn", group=group
     )  # fresh: it never goes on from nothing, it brings the state
     with _lock, naming(path):
-        return _book(path, settings).save(capture, step, is_sound)
+        return _book(path, settings).save(capture, step)
 
 
 def _book(path, settings) -> _Book:
@@ -136,7 +135,7 @@ class _Book:
         self._done = -1  # the greatest durable one of this attempt
         self._in_flight: list[Saving] = []
 
-    def save(self, capture, step, is_finite) -> Saving:
+    def save(self, capture, step) -> Saving:
         last = self._last()
         if step is None:
             step = (self._before if last < 0 else last) + 1
@@ -147,7 +146,8 @@ class _Book:
             call(self._session.tap, step, [], capture.tensors, capture.scalars(), [])
         tree = canonical({"dict": capture.tree})
         saving = Saving()
-        saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [], is_finite, []))
+        saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [],
+                           capture.parameters, [], None, False, []))  # fmt: skip
         self._in_flight.append(saving)
         return saving
 

@@ -14,8 +14,7 @@ from unbroken.errors import Misconfigured, comes_later
 
 #: keywords of later versions and the value that means "not used"
 LATER = {
-    "check": False, "busy": "skip", "max_wait": None,
-    "arena": None, "max_bandwidth": None,
+    "busy": "skip", "max_wait": None, "arena": None, "max_bandwidth": None,
 }  # fmt: skip
 
 _MANY = 2**32

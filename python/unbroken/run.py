@@ -50,6 +50,9 @@ class Run:
     For every="auto", durations: `mtti`, how often you expect the run to die; `rpo`, never lose more; `every_min`,
     `every_max`, bounds. Errors: Misconfigured, at once.
 
+    `check=True`: what is copied while the training goes on (see `fence`) is proved unchanged byte by byte at each save, not
+    in turn; a boundary then costs as much as to hash all of it.
+
     Ways out of a mismatch, each used only where a checkpoint does not fit, and said: `missing`, globs over names that
     may be absent from it; `unread`, of what need not be read; `cast`, of tensors that may be converted (True: all);
     `rename`, {saved name: name here}. `only`: nothing else is taken. `init_from="DIR@AT"`: a run that begins, at step
@@ -60,12 +63,13 @@ class Run:
 
     def __init__(self, path, *, every="auto", keep_last=3, keep_best=None, keep_every=None, resume="newest", fresh=False, takeover=False,
                  on_save_error="warn", group=None, mtti=None, rpo=None, every_min=None, every_max=None,
-                 missing=None, unread=None, rename=None, cast=None, only=None, init_from=None, **later):  # fmt: skip
+                 missing=None, unread=None, rename=None, cast=None, only=None, init_from=None, check=False, **later):  # fmt: skip
         options.refuse_later(later)
         settings = options.session_options(
             every=every, keep_last=keep_last, keep_best=keep_best, keep_every=keep_every, resume=resume, fresh=fresh, takeover=takeover,
             on_save_error=on_save_error, group=group, mtti=mtti, rpo=rpo, every_min=every_min, every_max=every_max,
         )  # fmt: skip
+        is_proved_whole = options.checked_bool("check", check)
         ways = Ways(missing, unread, rename, cast, only)
         self._origin = None if init_from is None else Origin(init_from)
         options.steps_limit(0)
@@ -82,12 +86,13 @@ class Run:
         self._late = None  # (step, metrics) that were not handed over yet: some are still on a device
         self._best = None if keep_best is None else keep_best[0]
         self._raises = on_save_error == "raise"
-        self._watch, self._bypass = OptimizerWatch(), BypassWatch()
+        self._watch = OptimizerWatch(self._session, is_proved_whole or self._session.wants_tap())
+        self._bypass = BypassWatch()
         self._stop = StopSignal()
         self._restoring: Restoring | Origin | None = None  # gives late attaches their part, until the first completed step
         self._suspects = audit.Suspects()
         self._feeds: list[Feed] = []
-        self._saver = Saver(self._session, self._attached, self._raises)
+        self._saver = Saver(self._session, self._attached, self._watch, self._raises)
         self._step = 0
         self._has_label = False  # `_step` names a state that was completed or restored
         self._has_completed = False
@@ -446,6 +451,13 @@ class Run:
             saving = self._saver.now(self._step, read(self._noted), wait, tags)
         self._say_messages()
         return saving
+
+    def fence(self) -> None:
+        """Returns when everything that was saved is copied. To be called before parameters or the state of an optimizer
+        are written by anything but the optimizer's own step, in a loop that does so between two steps: a save copies them
+        until then. What was written meanwhile is found, and that save fails; without this call a later one is due."""
+        if not self._is_inert:
+            self._watch.fence()
 
     # -- the end
 

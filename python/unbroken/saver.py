@@ -5,8 +5,9 @@ from __future__ import annotations
 from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.capture import Capture
-from unbroken.errors import Bug, Error, Misconfigured, say
+from unbroken.errors import Bug, Error, Misconfigured
 from unbroken._state.names import canonical
+from unbroken._state.watch import OptimizerWatch
 from unbroken.saving import Saving
 
 _TAGS_MAX = 8
@@ -16,11 +17,10 @@ _KEY_MAX = 60  # letters of a key of the provenance, so that any name fits it
 class Saver:
     """The saves of one life. `last` is the one taken last. Threads: the trainer's."""
 
-    def __init__(self, session, attached: Attached, raises: bool):
-        self._session, self._attached, self._raises = session, attached, raises
+    def __init__(self, session, attached: Attached, watch: OptimizerWatch, raises: bool):
+        self._session, self._attached, self._watch, self._raises = session, attached, watch, raises
         self._deferred: list[tuple[Saving, bool]] = []  # asked for within a body, and whether to wait
         self._tags: list[str] = []  # of these
-        self._is_finite = True
         self.last: Saving | None = None
 
     @property
@@ -31,7 +31,8 @@ class Saver:
     def capture(self) -> Capture:
         """The state now. Errors: Misconfigured, naming the path of what cannot be kept."""
         self._attached.generators.hand_over()
-        return self._attached.capture()
+        later = self._watch.later
+        return self._attached.capture(frozenset() if later is None else later.choose())
 
     def ask(self, wait: bool, tags: list[str]) -> Saving:
         """A save at the next boundary. Errors: Misconfigured (too many tags)."""
@@ -47,7 +48,7 @@ class Saver:
         """A save of the state after `step` completed steps, at once. Errors: with `wait`, those of the save."""
         saving = self.last = Saving()
         try:
-            self._take(saving, step, metrics, None, tags)
+            self._take(saving, step, metrics, None, tags, is_due=False)
         except BaseException as error:
             saving._fail(error)
             raise
@@ -66,7 +67,7 @@ class Saver:
         waits = kind == "last" or (kind != "emergency" and any(wait for _, wait in deferred))
         saving = self.last = deferred[0][0] if deferred else Saving()
         try:
-            self._take(saving, step, metrics, capture, tags)
+            self._take(saving, step, metrics, capture, tags, is_due=kind == "due")
             if waits:
                 saving.wait("durable")
         except BaseException as error:
@@ -79,11 +80,13 @@ class Saver:
             for other, _ in deferred[1:]:
                 other._follow(saving)
 
-    def _take(self, saving, step, metrics, capture, tags) -> None:
+    def _take(self, saving, step, metrics, capture, tags, is_due) -> None:
         self._session.begin_save()
+        self._watch.fence()
         try:
             capture = capture or self.capture()
-            is_finite = self._note_health()
+            if not is_due:
+                capture.later.clear()
             tree = canonical({"dict": capture.tree})
             for name, value in self._attached.of_type(object):
                 said = getattr(type(value), "_unbroken_provenance", None)
@@ -92,14 +95,9 @@ class Saver:
         except Exception as error:  # from here on the core counts and tells failures itself
             self._session.save_failed(step, str(error) or type(error).__name__)
             raise
-        saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics, is_finite, tags))
-
-    def _note_health(self) -> bool:
-        is_finite = self._attached.is_finite()
-        if is_finite != self._is_finite:
-            say("the parameters are finite again" if is_finite else "a parameter holds a value that is not finite")
-        self._is_finite = is_finite
-        return is_finite
+        is_proved_whole, written = self._watch.later.hold(capture) if capture.later else (False, None)
+        saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics,
+                           capture.parameters, capture.later, written, is_proved_whole, tags))  # fmt: skip
 
     def lacks(self, step: int) -> bool:
         """True where the save taken last, whatever became of it, is of another step."""

@@ -9,7 +9,7 @@
 #include "cli/command.h"
 #include "cli/look.h"
 #include "cli/plan_command.h"
-#include "engine/account.h"
+#include "engine/pace/account.h"
 #include "engine/start/owner.h"
 
 namespace unbroken {

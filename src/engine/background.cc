@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "engine/account.h"
 #include "engine/driver.h"
+#include "engine/pace/account.h"
 #include "engine/start/owner.h"
 #include "format/keys.h"
 #include "journal/fence.h"
@@ -107,7 +107,7 @@ std::shared_ptr<Saving> Background::saving_of(std::uint64_t step) const {
   return is_given_up ? nullptr : saving;
 }
 
-void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveFacts facts) {
+void Background::commit(std::shared_ptr<Saving> saving, std::shared_ptr<Staging> staging, SaveFacts facts) {
   {
     const std::lock_guard lock(mutex_);
     newest_.saving = saving;  // whose name next_id() gave
@@ -115,21 +115,35 @@ void Background::commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveF
   saves_in_flight_.fetch_add(1);
   flush_metrics();
   const Instant began = seams_.clock.now();
-  auto content = std::make_shared<Snapshot>(std::move(snapshot));
+  // The strand copies what is left, should this not be taken.
+  if (!staging->is_copied())
+    enqueue(Lane::compute, [saving, staging, times = facts.times, began](Background& me) {
+      staging->copy();
+      times->staged_s = seconds_of(me.seams_.clock.now() - began);
+      saving->reach(Saving::Stage::staged);
+    });
   const bool is_taken = post_for(saving, Lane::strand,
-                                 [saving, content, facts = std::move(facts), began](Background& me) mutable {
+                                 [saving, staging, facts = std::move(facts), began](Background& me) mutable {
                                    struct Landed {
                                      Background& me;
                                      ~Landed() { me.saves_in_flight_.fetch_sub(1); }
                                    } landed{me};
-                                   me.commit_on_strand(saving, std::move(*content), std::move(facts), began);
+                                   me.commit_on_strand(saving, *staging, std::move(facts), began);
                                  });
   if (!is_taken) saves_in_flight_.fetch_sub(1);
 }
 
-void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot, SaveFacts facts,
+void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Staging& staging, SaveFacts facts,
                                   Instant began) {
+  auto copied = staging.finish();  // before anything else: live state waits for it
+  if (!copied.ok()) {
+    status_->changed_meanwhile(staging.changed());
+    return fail_save(saving, std::move(copied).error());
+  }
+  saving->reach(Saving::Stage::staged);
   if (auto fence = status_->fence()) return saving->fail(std::move(*fence));
+  Snapshot snapshot = std::move(copied).value();
+  tell_health(snapshot.is_finite);
   const SaveTicket ticket{.save = saving->id(),
                           .open = opened_.open,
                           .resume = opened_.resume,
@@ -144,7 +158,7 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
                       .state_bytes = snapshot.state_bytes,
                       .provenance = std::move(facts.provenance),
                       .metrics = std::move(facts.metrics),
-                      .health = std::string(facts.is_finite ? kHealthOk : kHealthNonFinite),
+                      .health = std::string(snapshot.is_finite ? kHealthOk : kHealthNonFinite),
                       .tags = std::move(facts.tags)};
   CommitSave machine(ticket, std::move(content), history_);
   auto committed = [&]() -> Result<CommitSave::Committed> {
@@ -165,15 +179,23 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Snapsho
     return fail_save(saving, committed.ok() ? Error(Code::stopped, "a later step was committed first")
                                             : std::move(committed).error());
   }
-  status_->saved(saving->id(), {.exposed_s = facts.exposed_s,
+  status_->saved(saving->id(), {.exposed_s = facts.times->exposed_s.load(),
+                                .staged_s = facts.times->staged_s.load(),
                                 .durable_s = seconds_of(seams_.clock.now() - began),
                                 .bytes = checkpoint->commit.state_bytes,
+                                .later_bytes = staging.later_bytes(),
                                 .snapped = began});
   const Commit commit = checkpoint->commit;
   tell_left_out(noted, commit.metrics);
   saving->reach(Saving::Stage::durable);
   post_for(saving, Lane::io,
            [saving, commit, began](Background& me) { me.read_back(saving, commit, began); });
+}
+
+void Background::tell_health(bool is_finite) {
+  if (std::exchange(was_finite_, is_finite) == is_finite) return;
+  status_->tell(is_finite ? "the parameters are finite again"
+                          : "a parameter holds a value that is not finite");
 }
 
 void Background::tell_left_out(const std::map<std::string, double>& noted,

@@ -16,17 +16,22 @@
 #include "engine/saving.h"
 #include "engine/status.h"
 #include "restore/read_save.h"
-#include "snapshot/snapshot.h"
+#include "snapshot/staging.h"
 
 namespace unbroken {
+
+/// What grows while something is still copied.
+struct SaveTimes {
+  std::atomic<double> exposed_s = 0;  ///< what the trainer waited for the save, at its boundary and in fences
+  std::atomic<double> staged_s = 0;   ///< from when the trainer went on until all was copied
+};
 
 /// What is said of a save beside its state.
 struct SaveFacts {
   std::map<std::string, double> metrics;
-  bool is_finite = true;
   std::vector<std::string> tags = {};
   std::map<std::string, std::string> provenance;
-  double exposed_s = 0;  ///< what the trainer waited for it
+  std::shared_ptr<SaveTimes> times = std::make_shared<SaveTimes>();
 };
 
 /// Threads: the public methods belong to the trainer.
@@ -34,8 +39,8 @@ class Background : public std::enable_shared_from_this<Background> {
  public:
   static std::shared_ptr<Background> start(const Seams& seams, Opened opened, std::shared_ptr<Status> status);
 
-  /// Takes a sealed snapshot over. Bounded by the arena: one per slot.
-  void commit(std::shared_ptr<Saving> saving, Snapshot snapshot, SaveFacts facts);
+  /// Takes a snapshot over, and copies what is left of it. Bounded by the arena: one per slot.
+  void commit(std::shared_ptr<Saving> saving, std::shared_ptr<Staging> staging, SaveFacts facts);
   /// Adds names to a save of this attempt. What comes back is durable when they are.
   std::shared_ptr<Saving> tag(const std::shared_ptr<Saving>& earlier, std::vector<std::string> tags);
   /// The save of this step that is committed, or on its way; null where there is none. Only the newest step
@@ -83,8 +88,10 @@ class Background : public std::enable_shared_from_this<Background> {
   void note_fence(const Error& error);
 
   // On the strand:
-  void commit_on_strand(const std::shared_ptr<Saving>& saving, Snapshot snapshot, SaveFacts facts,
+  void commit_on_strand(const std::shared_ptr<Saving>& saving, Staging& staging, SaveFacts facts,
                         Instant began);
+  /// Says once when the parameters cease to be finite, and once when they are again.
+  void tell_health(bool is_finite);
   /// After a commit that ended in an error: settles in the journal whether the save is there, and gives the
   /// space of one that is not back.
   /// Of the metrics of a save: a COMMIT has room for some only. Once.
@@ -117,6 +124,7 @@ class Background : public std::enable_shared_from_this<Background> {
   History history_;                   // strand only
   PinWatch pins_;                     // strand only
   bool has_told_left_out_ = false;    // strand only
+  bool was_finite_ = true;            // strand only
   bool are_metrics_failing_ = false;  // by the one that flushes
 
   mutable std::mutex mutex_;

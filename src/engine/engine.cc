@@ -1,19 +1,23 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/mutant.h"
 #include "base/point.h"
 #include "journal/retention.h"
-#include "snapshot/snapshot.h"
 
 namespace unbroken {
 
 namespace {
 
 constexpr unsigned kArenaSlots = 2;  // one being filled while one is written
+// Of what is copied later, all is proved in the first saves, then this share in turn.
+constexpr std::uint64_t kProvedWhole = 3, kProofShare = 64;
 
 std::optional<double> last_of(const Metrics& metrics, std::string_view name) {
   std::optional<double> out;
@@ -90,6 +94,7 @@ Result<> Engine::log(std::uint64_t step, const Metrics& metrics) {
 
 bool Engine::is_due(std::uint64_t step) {
   const Instant now = seams_.clock.now();
+  if (status_->distrusted_count() != distrusted_) return true;
   const Pace::Verdict verdict = pace_->decide(step, now, background_->is_saving());
   decided_s_ += seconds_of(seams_.clock.now() - now);
   decisions_ += 1;
@@ -118,13 +123,49 @@ bool Engine::is_best(const Metrics& metrics) {
   return !best || rule->is_better(*value, *best);
 }
 
-Result<Snapshot> Engine::snapshot_of(const StateView& state, const Deadline& by) {
+Result<std::shared_ptr<Staging>> Engine::stage(StateView state, bool is_proved_whole, const Deadline& by) {
   UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
   UNBROKEN_POINT("save.before_snapshot");
+  const std::vector<std::string> distrusted = status_->distrusted();
+  distrusted_ = distrusted.size();
+  std::erase_if(state.later, [&](std::uint32_t t) {
+    return std::binary_search(distrusted.begin(), distrusted.end(), state.tensors[t].name);
+  });
+  const std::uint64_t number = state.later.empty() ? 0 : later_saves_++;
+  is_proved_whole = is_proved_whole || number < kProvedWhole;
+  const Proof proof = is_proved_whole ? Proof{} : Proof{.every = kProofShare, .first = number % kProofShare};
   try {
-    return take_snapshot(state, *arena_, seams_.executor);
+    const auto copy_shared = [&process = seams_.process](const std::byte* from, MutableBytes into) {
+      return process.copy_shared(from, into);
+    };
+    return Staging::begin(std::move(state), *arena_, seams_.executor, copy_shared, proof);
   } catch (const CheckFailed& e) {
     return Error(Code::bug, e.what());
+  }
+}
+
+void Engine::distrust(const std::vector<std::string>& written) {
+  const std::vector<std::string> known = status_->distrusted();
+  std::vector<std::string> news;
+  std::set_difference(written.begin(), written.end(), known.begin(), known.end(), std::back_inserter(news));
+  if (news.empty()) return;
+  status_->changed_meanwhile(news);
+  status_->tell(changed_text(news));
+}
+
+void Engine::fence() {
+  const auto open_saves = [this] {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(open_, {});
+  }();
+  for (const Open& open : open_saves) {
+    const std::shared_ptr<Staging> staging = open.staging.lock();
+    const bool is_over = !staging || (staging->is_copied() && !open.watched);
+    if (is_over || UNBROKEN_MUTANT("fence_does_not_wait")) continue;
+    const Instant began = seams_.clock.now();
+    staging->copy();
+    if (open.watched) distrust(staging->look_again());
+    open.times->exposed_s = open.times->exposed_s + seconds_of(seams_.clock.now() - began);
   }
 }
 
@@ -132,7 +173,7 @@ void Engine::save_failed(std::uint64_t step, const Error& error) {
   status_->save_failed(background_->next_id(step), error, true);
 }
 
-Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView& state, const SaveWish& wish,
+Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, StateView state, const SaveWish& wish,
                                              const Deadline& by) {
   UNBROKEN_CHECK(is_open());
   const std::optional<Instant> stalled_since = std::exchange(stalled_since_, std::nullopt);
@@ -141,25 +182,31 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, const StateView
   if (auto earlier = background_->saving_of(step))
     return wish.tags.empty() ? earlier : background_->tag(earlier, wish.tags);
   const Instant began = stalled_since.value_or(seams_.clock.now());
-  auto taken = snapshot_of(state, by);
-  if (!taken.ok()) {
-    save_failed(step, taken.error());
-    return std::move(taken).error();
+  fence();  // of an earlier save
+  const bool is_new_best = is_best(wish.metrics);
+  if (is_new_best) state.later.clear();  // one that is not finite is none, and that is to be known now
+  auto staged = stage(std::move(state), wish.is_proved_whole, by);
+  if (!staged.ok()) {
+    save_failed(step, staged.error());
+    return std::move(staged).error();
   }
-  Snapshot snapshot = std::move(taken).value();
+  const std::shared_ptr<Staging> staging = std::move(staged).value();
   UNBROKEN_POINT("save.after_snapshot");
   const auto saving = std::make_shared<Saving>(background_->next_id(step), seams_.executor);
-  saving->reach(Saving::Stage::staged);
-  if (wish.is_finite && is_best(wish.metrics))
+  if (staging->is_copied()) saving->reach(Saving::Stage::staged);
+  if (is_new_best && staging->is_finite())
     best_saves_.push_back({saving, *last_of(wish.metrics, options_.open.policy.best->metric)});
+  SaveFacts facts{.metrics = {wish.metrics.begin(), wish.metrics.end()},
+                  .tags = wish.tags,
+                  .provenance = options_.provenance};
   const Instant now = seams_.clock.now();
   pace_->on_save(now);
-  background_->commit(saving, std::move(snapshot),
-                      {.metrics = {wish.metrics.begin(), wish.metrics.end()},
-                       .is_finite = wish.is_finite,
-                       .tags = wish.tags,
-                       .provenance = options_.provenance,
-                       .exposed_s = seconds_of(now - began)});
+  facts.times->exposed_s = seconds_of(now - began);
+  if (staging->later_bytes() > 0) {
+    const std::lock_guard lock(mutex_);
+    open_.push_back({staging, staging->is_proved_whole() ? staging : nullptr, facts.times});
+  }
+  background_->commit(saving, staging, std::move(facts));
   return saving;
 }
 
@@ -184,6 +231,7 @@ EngineStats Engine::stats() const {
   EngineStats out;
   out.saves = status_->saves();
   out.arena_bytes = arena_->bytes();
+  out.distrusted = status_->distrusted();
   if (!pace_) return out;
   out.step_s = pace_->step_s();
   out.interval_s = pace_->plan().interval_s;

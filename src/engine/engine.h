@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,11 +13,11 @@
 
 #include "engine/background.h"
 #include "engine/opening.h"
-#include "engine/pace.h"
+#include "engine/pace/pace.h"
 #include "engine/saving.h"
 #include "engine/status.h"
 #include "snapshot/arena.h"
-#include "snapshot/tensor_view.h"
+#include "snapshot/staging.h"
 
 namespace unbroken {
 
@@ -32,9 +33,9 @@ struct EngineOptions {
 using Metrics = std::vector<std::pair<std::string, double>>;
 /// What is known of a state that is to be saved.
 struct SaveWish {
-  Metrics metrics = {};   ///< of the boundary that it stands at
-  bool is_finite = true;  ///< no parameter holds a value that is not finite
+  Metrics metrics = {};  ///< of the boundary that it stands at
   std::vector<std::string> tags = {};
+  bool is_proved_whole = false;  ///< prove of every byte that is copied later that nobody wrote it meanwhile
 };
 /// State that is not a tensor: name and canonical JSON.
 using TapValues = std::vector<std::pair<std::string, std::string>>;
@@ -42,6 +43,8 @@ using TapValues = std::vector<std::pair<std::string, std::string>>;
 struct EngineStats {
   Status::Saves saves;
   std::uint64_t arena_bytes = 0;
+  std::vector<std::string>
+      distrusted;         ///< tensors that were written while they were copied, and are not again
   double step_s = 0;      ///< without saves, smoothed
   double interval_s = 0;  ///< work between two saves, as planned
   double decide_ns = 0;   ///< mean cost of one decision
@@ -75,13 +78,18 @@ class Engine {
   /// The loop waits from here on, for a save that follows: what the caller gathers for it is part of its
   /// cost.
   void begin_save() { stalled_since_ = seams_.clock.now(); }
-  /// Takes a snapshot (the live state may change once this returns) and hands it to the background. A step
+  /// Takes a snapshot and hands it to the background. The live state may change once this returns, but for
+  /// `state.later`, which may after fence(). Where one of those was written before, the save fails, its
+  /// tensor is copied at once from then on, and the next step is due. A step
   /// that this attempt saved already gives that save again; new tags of it are added, and the save that
   /// comes back is durable when they are. Waits where every snapshot slot is in use.
   /// Errors: fenced, bad_argument (closed; a view that cannot be read), unavailable (no memory), late,
   /// stopped. All but the first and a closed run are counted and told as those of the background are.
-  Result<std::shared_ptr<Saving>> save(std::uint64_t step, const StateView& state, const SaveWish& wish,
+  Result<std::shared_ptr<Saving>> save(std::uint64_t step, StateView state, const SaveWish& wish,
                                        const Deadline& by);
+  /// Returns when everything that was to be copied later is copied. The wait is part of what the save cost.
+  /// Threads: any.
+  void fence();
 
   /// A save of this step failed before save() could be called.
   void save_failed(std::uint64_t step, const Error& error);
@@ -110,7 +118,7 @@ class Engine {
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Background> background_;
   void follow_costs(Instant now);
-  Result<Snapshot> snapshot_of(const StateView& state, const Deadline& by);
+  Result<std::shared_ptr<Staging>> stage(StateView state, bool is_proved_whole, const Deadline& by);
   std::optional<double> best_so_far();
 
   struct BestSave {
@@ -122,6 +130,17 @@ class Engine {
 
   std::optional<Pace> pace_;  ///< from restore() on
   std::optional<Instant> stalled_since_;
+  /// A save of which something is copied later.
+  struct Open {
+    std::weak_ptr<Staging> staging;
+    std::shared_ptr<Staging> watched;  ///< the same, where all of it is to be looked at again in the fence
+    std::shared_ptr<SaveTimes> times;
+  };
+  std::mutex mutex_;        ///< fence() may be called from a thread that is not the trainer's
+  std::vector<Open> open_;  ///< with the mutex held
+  void distrust(const std::vector<std::string>& written);
+  std::uint64_t later_saves_ = 0;  ///< of which something was
+  std::size_t distrusted_ = 0;     ///< tensors, when a save was begun last
   double decided_s_ = 0;
   std::uint64_t decisions_ = 0;
   bool is_closed_ = false;

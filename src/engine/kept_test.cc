@@ -43,9 +43,9 @@ TEST(Save, OfANewBestIsAskedForOnce) {
         run.world.faults().plan({.kind = FaultKind::no_space, .op = SimOp::write, .path = "data/*"});
         ASSERT_TRUE(me.save_fully(2, with(1)).is(Code::no_space));
         EXPECT_TRUE(me.engine->is_best({{"loss", 2}})) << "what failed is no best";
-        SaveWish broken = with(0);
-        broken.is_finite = false;
-        ASSERT_TRUE(me.save_fully(3, broken).ok());
+        me.model.be_finite(false);
+        ASSERT_TRUE(me.save_fully(3, with(0)).ok());
+        me.model.be_finite(true);
         EXPECT_TRUE(me.engine->is_best({{"loss", 0.5}}));
         ASSERT_TRUE(me.save_fully(4, with(0.5)).ok());
         ASSERT_TRUE(me.close().ok());
@@ -108,8 +108,10 @@ TEST(Retention, DoesNotCountWhatIsNotFinite) {
   run.live(
       [&](TestLife& me) {
         ASSERT_TRUE(me.restore().ok());
-        for (std::uint64_t step = 1; step <= 6; ++step)
-          ASSERT_TRUE(me.save_fully(step, {.is_finite = step < 4}).ok());
+        for (std::uint64_t step = 1; step <= 6; ++step) {
+          me.model.be_finite(step < 4);
+          ASSERT_TRUE(me.save_fully(step).ok());
+        }
         ASSERT_TRUE(me.close().ok());
       },
       options);

@@ -36,6 +36,7 @@ void Saving::on_change(std::function<void()> tell) {
 void Saving::reach(Stage stage) {
   {
     const std::lock_guard lock(mutex_);
+    if (reached_ && *reached_ >= stage) return;
     reached_ = stage;
   }
   changed();

@@ -53,6 +53,21 @@ void Status::save_skipped() {
   ++saves_skipped_;
 }
 
+void Status::changed_meanwhile(const std::vector<std::string>& tensors) {
+  const std::lock_guard lock(mutex_);
+  distrusted_.insert(tensors.begin(), tensors.end());
+}
+
+std::vector<std::string> Status::distrusted() const {
+  const std::lock_guard lock(mutex_);
+  return {distrusted_.begin(), distrusted_.end()};
+}
+
+std::size_t Status::distrusted_count() const {
+  const std::lock_guard lock(mutex_);
+  return distrusted_.size();
+}
+
 void Status::tell(std::string text) {
   const std::lock_guard lock(mutex_);
   add_message({std::move(text)});

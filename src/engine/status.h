@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,14 @@ struct Health {
 /// Threads: any.
 class Status {
  public:
-  /// What a committed save cost. `exposed_s`: the loop waited; `durable_s`: from then until it was durable.
+  /// What a committed save cost.
   struct Cost {
-    double exposed_s = 0, durable_s = 0;
+    double exposed_s = 0;  ///< the loop waited
+    double staged_s = 0;   ///< from when the loop went on until all was copied
+    double durable_s = 0;  ///< from when the loop went on until it was durable
     std::uint64_t bytes = 0;
-    Instant snapped = {};  ///< whose state it holds
+    std::uint64_t later_bytes = 0;  ///< of these, copied while the loop went on
+    Instant snapped = {};           ///< whose state it holds
   };
   void saved(const SaveId& save, const Cost& cost);
   /// `since_s`: since the loop went on.
@@ -35,6 +39,11 @@ class Status {
   /// `is_raised`: the caller has the error already.
   void save_failed(const SaveId& save, const Error& error, bool is_raised = false);
   void save_skipped();
+  /// These tensors were written before they were copied.
+  void changed_meanwhile(const std::vector<std::string>& tensors);
+  /// Every tensor of which that was said in this life, sorted.
+  std::vector<std::string> distrusted() const;
+  std::size_t distrusted_count() const;
   /// A line for a person.
   void tell(std::string text);
   void warn(std::string text);
@@ -79,6 +88,7 @@ class Status {
   void add_end(std::optional<Cost> end);  ///< the same
   std::vector<Message> messages_;
   std::vector<std::optional<Cost>> ends_;
+  std::set<std::string> distrusted_;
   Saves saves_;
 };
 

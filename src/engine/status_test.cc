@@ -124,10 +124,10 @@ TEST(Status, IsYellowWhileAPromiseCannotBeKept) {
 
 TEST(Status, SumsUpTheSavesOfALife) {
   Status status;
-  status.saved({1, 1, 0}, {0.25, 2.0, 10});
+  status.saved({1, 1, 0}, {.exposed_s = 0.25, .durable_s = 2.0, .bytes = 10});
   status.verified({1, 1, 0}, 4);
   EXPECT_EQ(status.saves().last_verified_s, 4);
-  status.saved({2, 1, 0}, {0.5, 3.0, 20});
+  status.saved({2, 1, 0}, {.exposed_s = 0.5, .durable_s = 3.0, .bytes = 20});
   status.verified({1, 1, 0}, 9);
   status.save_skipped();
   status.save_failed({3, 1, 0}, Error(Code::no_space, "no space left"));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,10 +35,15 @@ class TestModel final : public Loader {
       if (weight_[i] != step * 1'000'003 + i) return false;
     return step_ == step;
   }
+  /// From now on a parameter is finite, or is not.
+  void be_finite(bool is_finite) { scale_ = is_finite ? 1 : std::numeric_limits<double>::infinity(); }
   StateView view() {
     StateView state;
     state.tensors = {contiguous_view("model.weight", DType::u64, {weight_.size()}, weight_.data()),
-                     contiguous_view("step", DType::u64, {}, &step_)};
+                     contiguous_view("step", DType::u64, {}, &step_),
+                     contiguous_view("model.scale", DType::f64, {}, &scale_)};
+    state.parameters = {2};
+    if (is_copied_later) state.later = {0};
     Dict roots;
     for (const TensorView& t : state.tensors)
       roots.items.emplace_back(Node{t.name}, Node{TensorRef{t.name, true}});
@@ -49,12 +55,15 @@ class TestModel final : public Loader {
     return std::vector<TensorTarget>{
         {"model.weight", std::as_writable_bytes(std::span(weight_))},
         {"step", std::as_writable_bytes(std::span(&step_, 1))},
+        {"model.scale", std::as_writable_bytes(std::span(&scale_, 1))},
     };
   }
   std::optional<Error> refusal;  ///< what check() answers
+  bool is_copied_later = false;  ///< the weight
 
  private:
   std::uint64_t step_ = 0;
+  double scale_ = 1;
   std::vector<std::uint64_t> weight_;
 };
 

@@ -10,6 +10,7 @@ class OsProcess final : public Process {
   Liveness liveness(const ProcessIdentity& other) const override;
   std::vector<std::string> command_line() const override;
   std::optional<std::string> env(std::string_view name) const override;
+  bool copy_shared(const std::byte* from, MutableBytes into) const override;
 };
 
 }  // namespace unbroken

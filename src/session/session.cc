@@ -15,6 +15,7 @@
 #include "session/environment.h"
 #include "session/redirect.h"
 #include "session/settings.h"
+#include "snapshot/tensor_view.h"
 #include "state/compare.h"
 #include "state/names.h"
 #include "state/tree.h"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "sim/sim_fs.h"
 #include "sim/sim_world.h"
@@ -142,6 +144,11 @@ void SimProcess::reach_point(std::string_view name) {
     at.is_kill ? kill() : pause();
   }
   world_.scheduler().yield();
+}
+
+bool SimProcess::copy_shared(const std::byte* from, MutableBytes into) const {
+  std::copy_n(from, into.size(), into.data());
+  return true;
 }
 
 }  // namespace unbroken

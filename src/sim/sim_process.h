@@ -49,6 +49,7 @@ class SimProcess final : public Process {
   Liveness liveness(const ProcessIdentity& other) const override;
   std::vector<std::string> command_line() const override { return {name_}; }
   std::optional<std::string> env(std::string_view name) const override;
+  bool copy_shared(const std::byte* from, MutableBytes into) const override;
 
   // What a test does to it. A kill from outside any simulated thread has unwound everything on return. Ops
   // count from 1, over every call on storage.

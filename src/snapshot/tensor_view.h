@@ -7,19 +7,10 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "format/index.h"
 #include "state/dtype.h"
-#include "state/tree.h"
 #include "unbroken/tensor.h"
 
 namespace unbroken {
-
-/// All that is saved: tensors once each, other names of the same bytes, and the tree that refers to them.
-struct StateView {
-  std::vector<TensorView> tensors;
-  std::vector<Alias> aliases;
-  Node tree;
-};
 
 /// Errors: bad_argument (null data, wrong number of strides, a sub-byte type that is not contiguous).
 Result<> check_view(const TensorView& view);

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
+
 namespace unbroken {
 
 /// Tells one life of one process from every other, as far as a machine can.
@@ -29,6 +31,9 @@ class Process {
   /// As it was started, program first; empty where that cannot be told.
   virtual std::vector<std::string> command_line() const = 0;
   virtual std::optional<std::string> env(std::string_view name) const = 0;
+  /// Copies memory of this process that another thread may give back to the system meanwhile. False where it
+  /// did, or where no such copy can be made; then `into` may hold anything.
+  virtual bool copy_shared(const std::byte* /*from*/, MutableBytes /*into*/) const { return false; }
 };
 
 }  // namespace unbroken

@@ -1,5 +1,6 @@
 """Small things that several tests share."""
 
+import json
 import os
 from contextlib import contextmanager
 
@@ -17,6 +18,11 @@ def life(path, steps, body=lambda run, step: None, **more):
             seen.append(step)
             body(run, step)
     return seen
+
+
+def records(path):
+    """The records of a run's journal, in order."""
+    return [json.loads(slot.read_bytes().split(b"\n")[0]) for slot in sorted((path / "journal").iterdir())]
 
 
 @contextmanager

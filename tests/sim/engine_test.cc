@@ -54,6 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
     Simulated, Mutant,
     testing::Values(Planted{"no_dir_sync", "killed_lives"}, Planted{"rename_instead_of_link", "zombies"},
                     Planted{"receipt_before_fsync", "killed_lives"},
+                    Planted{"fence_does_not_wait", "killed_lives"},
                     Planted{"gc_without_sync", "killed_lives"}, Planted{"age_based_orphans", "zombies"},
                     Planted{"no_fence", "zombies"}, Planted{"hint_before_sync", "killed_lives"},
                     Planted{"hint_trusted", "lost_tail"}, Planted{"no_reread_after_sync", "server_restarts"},

@@ -32,6 +32,7 @@ std::uint64_t mix(std::uint64_t x) {
 class Model final : public Loader {
  public:
   Model() : weights_(96), moments_(5) { put(0); }
+  void be_finite(bool is_finite) { scale_ = is_finite ? 1 : std::nan(""); }
   void put(std::uint64_t step) {
     step_ = step;
     for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i] = mix(content_after(step) + i);
@@ -41,7 +42,9 @@ class Model final : public Loader {
     StateView state;
     state.tensors = {contiguous_view("model.weights", DType::u64, {weights_.size()}, weights_.data()),
                      contiguous_view("optimizer.moments", DType::u64, {moments_.size()}, moments_.data()),
-                     contiguous_view("step", DType::u64, {}, &step_)};
+                     contiguous_view("step", DType::u64, {}, &step_),
+                     contiguous_view("model.scale", DType::f64, {}, &scale_)};
+    state.parameters = {3};
     Dict roots;
     for (const TensorView& view : state.tensors)
       roots.items.emplace_back(Node{view.name}, Node{TensorRef{view.name, true}});
@@ -54,7 +57,7 @@ class Model final : public Loader {
     return step_ == step && weights_ == expected.weights_ && moments_ == expected.moments_;
   }
   Result<> check(const SavedState& saved) override {
-    if (saved.index.tensors.size() != 3) return Error(Code::mismatch, "not three tensors");
+    if (saved.index.tensors.size() != 4) return Error(Code::mismatch, "not four tensors");
     return Done{};
   }
   Result<std::vector<TensorTarget>> targets(const SavedState&) override {
@@ -67,6 +70,7 @@ class Model final : public Loader {
 
  private:
   std::uint64_t step_ = 0;
+  double scale_ = 1;
   std::vector<std::uint64_t> weights_, moments_;
 };
 
@@ -128,16 +132,20 @@ void live(SimProcess& me, const Life& life, Oracle& oracle) {
   oracle.restored(start, engine.opened().attempt, content_after(start));
   bool is_first = true;
   for (std::uint64_t step = start + 1; step <= life.steps; ++step) {
+    engine.fence();  // as an optimizer's hook does
+    if (!engine.stats().distrusted.empty())
+      return me.world().fail(fmt::format("{}: state was written while it was copied", me.name()));
     model.put(step);
+    model.be_finite(life.nan_every == 0 || step % life.nan_every != 0);
     const Metrics metrics{{"loss", 1.0 / static_cast<double>(step)}, {"score", score_after(step)}};
     if (auto done = engine.log(step, metrics); !done.ok()) return gave_up(done.error());
     if (auto done = engine.boundary(step); !done.ok()) return gave_up(done.error());
     if (!is_first && step != life.steps && !engine.is_best(metrics) && !engine.is_due(step)) continue;
     is_first = false;
     StateView state = model.view();
-    auto saving = engine.save(step, state,
+    if (step % 2 == 0) state.later = {0};
+    auto saving = engine.save(step, std::move(state),
                               {.metrics = metrics,
-                               .is_finite = life.nan_every == 0 || step % life.nan_every != 0,
                                .tags = life.is_tagging && step % 3 == 0 ? std::vector<std::string>{"third"}
                                                                         : std::vector<std::string>()},
                               by());

@@ -13,7 +13,7 @@ from unbroken._state.capture import Capture
 from unbroken._state.containers import StateAdapter, root_adapter
 from unbroken._state.compare.classes import classes_of, name_of, plan_classes
 from unbroken._state.compare.differences import differences
-from unbroken._state.compare.exactness import Exactness, is_finite
+from unbroken._state.compare.exactness import Exactness
 from unbroken.errors import Filling, Misconfigured, StateMismatch
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
@@ -102,9 +102,9 @@ class Attached:
 
     # -- saving
 
-    def capture(self) -> Capture:
+    def capture(self, may_wait=frozenset()) -> Capture:
         """The state now. Errors: Misconfigured, naming the path of what cannot be kept."""
-        capture = Capture(self._owners())
+        capture = Capture(self._owners(), may_wait)
         for name, adapter in self._adapters.items():
             capture.root(name, adapter)
         capture.root("state", self._state_adapter)
@@ -117,10 +117,6 @@ class Attached:
         owners, parts = self._owners(), [*self._adapters.items(), ("state", self._state_adapter)]
         names = [n for name, adapter in parts for n in missing_names(name, adapter, owners)]
         return names + [*map(name_of, classes_of(self._objects))]
-
-    def is_finite(self) -> bool:
-        """False where a parameter holds a value that is not finite."""
-        return is_finite(self._objects)
 
     def remember_groups(self):
         """Functions that put the settings of attached optimizers back as they are now."""

@@ -17,10 +17,12 @@ from unbroken._state.tree import NOT_A_LEAF, Encoder, flatten, refuse, tensor_na
 class Capture:
     """The state at one moment. `tensors`: tuples for the core; `aliases`: (name, of); `tree`: pairs of the root.
 
-    `keep` holds what the pointers in `tensors` point into. Errors: Misconfigured, naming the path.
+    `keep` holds what the pointers in `tensors` point into. `parameters` and `later` are indices of `tensors`: what is
+    looked at for values that are not finite, and those of `may_wait` (ids), whose bytes stay as they are for a while.
+    Errors: Misconfigured, naming the path.
     """
 
-    def __init__(self, owners=None):
+    def __init__(self, owners=None, may_wait=frozenset()):
         self.owners = owners  # names of parameters, for optimizers
         self.tensors: list[tuple] = []
         self.aliases: list[tuple[str, str]] = []
@@ -29,6 +31,9 @@ class Capture:
         self._in_place, self._anew = True, False
         self.like = None  # the parameter whose state is taken; what is composed like it can be made anew
         self.keep: list = []
+        self.parameters: list[int] = []
+        self.later: list[int] = []
+        self._may_wait = may_wait
         self.tree: list = []
         self._names: set[str] = set()
         self._by_memory: dict[tuple, str] = {}
@@ -82,8 +87,14 @@ class Capture:
         if first != name:
             self.aliases.append((name, first))
         else:
+            if tensors.is_parameter(value):
+                self.parameters.append(len(self.tensors))
+            owner = view.owner
+            if id(value) in self._may_wait:
+                self.later.append(len(self.tensors))
+                owner = owner.detach()  # keeps the memory also where the tensor is given other memory
             self.tensors.append((name, view.dtype, view.shape, view.strides, view.pointer, view.nbytes))
-            self.keep.append(view.owner)
+            self.keep.append(owner)
         return {view.tag: name}
 
     def _leaf(self, value, name):

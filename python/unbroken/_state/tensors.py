@@ -36,6 +36,11 @@ def is_tensor(value) -> bool:
     return is_array(value) or (torch is not None and isinstance(value, torch.Tensor))
 
 
+def is_parameter(value) -> bool:
+    """True for a plain Parameter of torch."""
+    return _torch_side is not None and type(value) is _torch_side.torch.nn.Parameter
+
+
 def view(value, name: str, reads: bool = True, in_place: bool = False, anew: bool = False) -> View:
     """The memory of a tensor. Errors: Misconfigured, by path (quantised, sparse, meta, object dtype, subclass).
 

@@ -16,9 +16,11 @@ def _is_accumulated(optimizers) -> bool:
 
 
 class OptimizerWatch:
-    """The attached torch optimizers and scalers."""
+    """The attached torch optimizers and scalers. `later`: which of their tensors may be copied later, or None."""
 
-    def __init__(self):
+    def __init__(self, session, is_proved_whole=False):
+        self.later = None
+        self._session, self._is_proved_whole = session, is_proved_whole
         self._stepped = False
         self._handles: dict[int, object] = {}
         self._optimizers: list = []
@@ -37,8 +39,16 @@ class OptimizerWatch:
             if isinstance(leaf, torch.optim.Optimizer) and id(leaf) not in self._handles:
                 self._handles[id(leaf)] = leaf.register_step_post_hook(self._on_step)
                 self._optimizers.append(leaf)
+                self._later().add(leaf)
             elif isinstance(leaf, SCALERS):
                 self._scalers.append([leaf, self._mark(leaf)])
+
+    def _later(self):
+        if self.later is None:
+            from unbroken._state.torch.later import Later
+
+            self.later = Later(self._session, self._is_proved_whole)
+        return self.later
 
     def _on_step(self, *_):
         self._stepped = True
@@ -64,10 +74,19 @@ class OptimizerWatch:
                 "micro-batch; where a step is skipped on purpose, clear its gradients (optimizer.zero_grad())"
             )
         self._stepped = False
+        if self.later is not None:
+            self.later.on_boundary()
+
+    def fence(self) -> None:
+        """Returns when all that was to be copied later is copied."""
+        if self.later is not None:
+            self.later.fence()
 
     def close(self) -> None:
         """Removes the hooks."""
         for handle in self._handles.values():
             handle.remove()
         self._handles.clear()
+        if self.later is not None:
+            self.later.close()
         self._optimizers.clear()

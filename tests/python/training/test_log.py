@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import unbroken
+from helpers import records
 from unbroken import Misconfigured
 
 
@@ -22,8 +23,7 @@ def test_what_no_file_can_hold_is_refused_by_name_and_ends_nothing(run_dir, name
                 run.log(**{name: value})
             run.log(largest=10**308, step_of_mine=step)
         run.save()
-    commits = [json.loads(path.read_bytes().split(b"\n")[0]) for path in sorted((run_dir / "journal").iterdir())]
-    noted = [record["body"]["metrics"] for record in commits if record["type"] == "COMMIT"]
+    noted = [record["body"]["metrics"] for record in records(run_dir) if record["type"] == "COMMIT"]
     assert noted[-1] == {"largest": 1e308, "step_of_mine": 1}
 
 

@@ -112,36 +112,3 @@ class Exactness:
         entries = [(name, v.dtype, v.shape, v.strides, v.pointer, v.nbytes) for name, v in views.items()]
         digests = call(self._digests, entries)
         return {name: [view.text, digest] for (name, view), digest in zip(views.items(), digests, strict=True)}
-
-
-# -- health
-
-
-def is_finite(objects: dict) -> bool:
-    """False where a parameter of an attached module, or an attached parameter, holds a value that is not finite."""
-    if "torch" not in sys.modules:
-        return True
-    import torch
-
-    by_kind: dict[tuple, list] = {}
-    for value in objects.values():
-        for _, tensor in placed(value, ""):
-            if isinstance(tensor, torch.nn.Parameter) and type(tensor) is torch.nn.Parameter and tensor.numel():
-                tensor = tensor.detach()
-                if tensor.is_complex():
-                    tensor = torch.view_as_real(tensor.resolve_conj())
-                if tensor.is_floating_point() and tensor.device.type != "meta":
-                    by_kind.setdefault((tensor.dtype, tensor.device), []).append(tensor)
-    with torch.no_grad():
-        return all(_all_finite(torch, dtype, several) for (dtype, _), several in by_kind.items())
-
-
-def _all_finite(torch, dtype, several) -> bool:
-    if dtype.itemsize < 2:  # few operations exist for these
-        several = [tensor.float() for tensor in several]
-    if several[0].device.type == "cpu":
-        # A sum is finite only where every addend is, and takes a tenth of the time of a norm; one that overflowed says nothing.
-        if bool(torch.isfinite(torch.stack([tensor.sum() for tensor in several])).all()):
-            return True
-    greatest = torch._foreach_norm(several, float("inf"))
-    return bool(torch.isfinite(torch.stack(list(greatest))).all())

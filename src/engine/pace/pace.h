@@ -7,8 +7,8 @@
 
 #include "cadence/cadence.h"
 #include "cadence/schedule.h"
-#include "engine/account.h"
 #include "engine/opening.h"
+#include "engine/pace/account.h"
 #include "engine/status.h"
 
 namespace unbroken {

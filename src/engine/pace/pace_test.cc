@@ -1,5 +1,5 @@
 // `every="auto"` in whole lives on a simulated clock: what is measured, kept for the next life, and followed.
-#include "engine/pace.h"
+#include "engine/pace/pace.h"
 
 #include <cmath>
 

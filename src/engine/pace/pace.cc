@@ -1,4 +1,4 @@
-#include "engine/pace.h"
+#include "engine/pace/pace.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/account.h"
+#include "engine/pace/account.h"
 
 #include <fmt/format.h>
 

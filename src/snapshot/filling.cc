@@ -1,0 +1,150 @@
+#include "snapshot/filling.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "format/sums.h"
+#include "snapshot/tensor_view.h"
+#include "state/finite.h"
+#include "world/parallel.h"
+
+namespace unbroken {
+
+namespace {
+
+constexpr std::uint64_t kUnitBytes = std::uint64_t{4} << 20;
+
+/// Pieces end where chunks of the file end, so that a whole chunk is hashed while it is in cache.
+std::uint64_t piece_end(std::uint64_t at, std::uint64_t end) {
+  return std::min(end, (at / kChunkBytes + 1) * kChunkBytes);
+}
+
+std::vector<char> flags(std::size_t count, std::span<const std::uint32_t> set) {
+  std::vector<char> out(count, 0);
+  for (const std::uint32_t i : set) out[i] = 1;
+  return out;
+}
+
+}  // namespace
+
+Filling::Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, CopyShared copy_shared)
+    : state_(state),
+      plan_(plan),
+      image_(image),
+      copy_shared_(std::move(copy_shared)),
+      is_parameter_(flags(state.tensors.size(), state.parameters)),
+      is_later_(flags(state.tensors.size(), state.later)),
+      marks_(state.tensors.size()),
+      is_changed_(state.tensors.size()),
+      digests_(state.tensors.size()),
+      chunks_(chunk_count(image.size(), kChunkBytes)),
+      is_hashed_(chunks_.size(), 0) {
+  std::memcpy(image_.data(), plan.header.data(), plan.header.size());
+}
+
+std::vector<Unit> Filling::units() const {
+  std::vector<Unit> units;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < plan_.order.size(); ++i) {
+    const std::uint32_t tensor = plan_.order[i];
+    const std::uint64_t next = plan_.bytes[tensor];
+    const bool is_later = is_later_[tensor] != 0;
+    if (units.empty() || bytes + next > kUnitBytes || units.back().is_later != is_later) {
+      units.push_back({i, i, is_later});
+      bytes = 0;
+    }
+    units.back().end = i + 1;
+    bytes += next;
+  }
+  return units;
+}
+
+Result<> Filling::mark(const Proof& proof, Executor& executor) {
+  std::uint64_t number = 0;
+  for (const std::uint32_t tensor : state_.later)
+    for (std::uint64_t at = plan_.offsets[tensor]; at < end_of(tensor); at = piece_end(at, end_of(tensor)))
+      if (number++ % proof.every == proof.first) marks_[tensor].push_back({at, {}});
+  for (const std::uint32_t tensor : state_.later)
+    for (Mark& mark : marks_[tensor]) marked_.emplace_back(tensor, &mark);
+  return parallel_for(executor, Lane::compute, marked_.size(), [&](std::size_t i) -> Result<> {
+    const auto [tensor, mark] = marked_[i];
+    mark->digest = xxh128({live(tensor, mark->at), piece_end(mark->at, end_of(tensor)) - mark->at});
+    return Done{};
+  });
+}
+
+bool Filling::is_unwritten(std::size_t mark) const {
+  const auto [tensor, piece] = marked_[mark];
+  std::vector<std::byte> seen(piece_end(piece->at, end_of(tensor)) - piece->at);
+  return copy_shared_(live(tensor, piece->at), seen) && xxh128(seen) == piece->digest;
+}
+
+void Filling::fill(const Unit& unit) {
+  XxhStream stream;
+  for (std::size_t i = unit.begin; i < unit.end; ++i) fill_tensor(plan_.order[i], stream);
+}
+
+bool Filling::copy_piece(std::size_t tensor, std::uint64_t at, MutableBytes piece) const {
+  if (is_later_[tensor] != 0) return copy_shared_(live(tensor, at), piece);
+  std::memcpy(piece.data(), live(tensor, at), piece.size());
+  return true;
+}
+
+void Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
+  const TensorView& view = state_.tensors[tensor];
+  const std::uint64_t begin = plan_.offsets[tensor], end = end_of(tensor);
+  const bool is_plain = is_contiguous(view);
+  if (!is_plain) gather(view, image_.subspan(begin, end - begin));
+  const std::uint64_t element = std::max(1U, bits_of(view.dtype) / 8);
+  std::uint64_t checked = begin;
+  bool is_finite = true;
+  auto mark = marks_[tensor].cbegin();
+  stream.reset();
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t next = piece_end(at, end);
+    const MutableBytes piece = image_.subspan(at, next - at);
+    if (is_plain && !copy_piece(tensor, at, piece)) note_changed(tensor);
+    const bool is_whole_chunk =
+        at % kChunkBytes == 0 && (piece.size() == kChunkBytes || next == image_.size());
+    if (is_whole_chunk) {
+      chunks_[at / kChunkBytes] = xxh128(piece);
+      is_hashed_[at / kChunkBytes] = 1;
+    }
+    if (mark != marks_[tensor].cend() && mark->at == at) {
+      if ((is_whole_chunk ? chunks_[at / kChunkBytes] : xxh128(piece)) != mark->digest) note_changed(tensor);
+      ++mark;
+    }
+    if (is_parameter_[tensor] != 0) {
+      const std::uint64_t whole = begin + (next - begin) / element * element;
+      is_finite = all_finite(view.dtype, image_.subspan(checked, whole - checked)) && is_finite;
+      checked = whole;
+    }
+    stream.update(piece);
+    at = next;
+  }
+  if (!is_finite) is_finite_.store(false);
+  digests_[tensor] = stream.digest();
+}
+
+Result<> Filling::hash_rest(Executor& executor) {
+  std::vector<std::size_t> rest;
+  for (std::size_t c = 0; c < chunks_.size(); ++c)
+    if (is_hashed_[c] == 0) rest.push_back(c);
+  return parallel_for(executor, Lane::compute, rest.size(), [&](std::size_t i) -> Result<> {
+    const std::uint64_t begin = rest[i] * kChunkBytes;
+    chunks_[rest[i]] =
+        xxh128(image_.subspan(begin, std::min<std::uint64_t>(kChunkBytes, image_.size() - begin)));
+    return Done{};
+  });
+}
+
+std::vector<std::string> Filling::changed() const {
+  std::vector<std::string> names;
+  for (std::size_t t = 0; t < is_changed_.size(); ++t)
+    if (is_changed_[t].load()) names.push_back(state_.tensors[t].name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace unbroken

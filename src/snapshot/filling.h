@@ -1,0 +1,89 @@
+#pragma once
+// The image of a shard while it is filled: every byte is copied, hashed and looked at in one pass, in pieces
+// that fit the processor's cache.
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/digest.h"
+#include "format/shard.h"
+#include "snapshot/state_view.h"
+#include "world/executor.h"
+
+namespace unbroken {
+
+/// Copies memory that another thread may give back to the system meanwhile. False where it did, or where no
+/// such copy can be made. Threads: any.
+using CopyShared = std::function<bool(const std::byte* from, MutableBytes into)>;
+
+/// Which pieces of the tensors that are copied later are hashed beforehand, to prove that nobody wrote them
+/// meanwhile: those whose number is `first` modulo `every`.
+struct Proof {
+  std::uint64_t every = 1, first = 0;
+};
+
+/// Neighbours in the file that one worker copies: up to 4 MiB, or one tensor that is larger. All of a unit
+/// are copied at once, or all later.
+struct Unit {
+  std::size_t begin, end;  // positions in file order
+  bool is_later;
+};
+
+/// Threads: fill() any, of different units; the others when no fill() runs.
+class Filling {
+ public:
+  /// `state` and `plan` outlive it.
+  Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, CopyShared copy_shared);
+
+  std::vector<Unit> units() const;
+  /// Before the caller goes on: hashes the pieces of `proof` where they stand.
+  Result<> mark(const Proof& proof, Executor& executor);
+  std::size_t mark_count() const { return marked_.size(); }
+  /// Looks at a piece again where it stands: true where it is what it was.
+  bool is_unwritten(std::size_t mark) const;
+  /// The tensor of a piece was written; it is among changed(). Threads: any.
+  void note_written(std::size_t mark) { note_changed(marked_[mark].first); }
+  /// What was copied at once may change.
+  void note_changed(std::size_t tensor) { is_changed_[tensor].store(is_later_[tensor] != 0); }
+  const std::string& name_of(std::size_t mark) const { return state_.tensors[marked_[mark].first].name; }
+  void fill(const Unit& unit);
+  /// When every unit is filled: the chunks that no single tensor fills.
+  Result<> hash_rest(Executor& executor);
+
+  std::vector<Xxh128>& digests() { return digests_; }  ///< by tensor
+  std::vector<Xxh128>& chunks() { return chunks_; }
+  bool is_finite() const { return is_finite_.load(); }
+  /// Names of the tensors that were not copied as they stood at mark(), sorted.
+  std::vector<std::string> changed() const;
+
+ private:
+  /// A piece as it stood at mark(): where in the file, and its hash.
+  struct Mark {
+    std::uint64_t at;
+    Xxh128 digest;
+  };
+  std::uint64_t end_of(std::size_t tensor) const { return plan_.offsets[tensor] + plan_.bytes[tensor]; }
+  void fill_tensor(std::size_t tensor, XxhStream& stream);
+  bool copy_piece(std::size_t tensor, std::uint64_t at, MutableBytes piece) const;
+  const std::byte* live(std::size_t tensor, std::uint64_t at) const {
+    return static_cast<const std::byte*>(state_.tensors[tensor].data) + (at - plan_.offsets[tensor]);
+  }
+
+  const StateView& state_;
+  const ShardPlan& plan_;
+  const MutableBytes image_;
+  const CopyShared copy_shared_;
+  std::vector<char> is_parameter_, is_later_;          // by tensor
+  std::vector<std::vector<Mark>> marks_;               // by tensor
+  std::vector<std::pair<std::size_t, Mark*>> marked_;  // all of them, with their tensor
+  std::vector<std::atomic<bool>> is_changed_;          // by tensor
+  std::vector<Xxh128> digests_, chunks_;
+  std::vector<char> is_hashed_;  // by chunk; each is set by the one worker that fills that chunk alone
+  std::atomic<bool> is_finite_ = true;
+};
+
+}  // namespace unbroken

@@ -1,0 +1,164 @@
+#include "snapshot/staging.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "format/shard.h"
+#include "snapshot/tensor_view.h"
+#include "world/parallel.h"
+
+namespace unbroken {
+
+namespace {
+
+constexpr std::size_t kNamesSaid = 3;
+
+Index index_of(const StateView& state, const ShardPlan& plan, const std::vector<Xxh128>& digests) {
+  Index index;
+  index.data_offset = plan.data_offset;
+  index.file_bytes = plan.file_bytes;
+  index.tensors.reserve(state.tensors.size());
+  for (const std::uint32_t t : plan.order) {
+    const TensorView& view = state.tensors[t];
+    index.tensors.push_back(
+        {view.name, view.dtype, view.shape, plan.offsets[t], plan.bytes[t], digests[t], std::nullopt});
+  }
+  index.aliases = state.aliases;
+  std::sort(index.aliases.begin(), index.aliases.end(),
+            [](const Alias& a, const Alias& b) { return a.name < b.name; });
+  index.tree = state.tree;
+  return index;
+}
+
+}  // namespace
+
+std::string changed_text(const std::vector<std::string>& names) {
+  const std::span said = std::span(names).first(std::min(names.size(), kNamesSaid));
+  const std::string more =
+      names.size() > said.size() ? fmt::format(" and {} more", names.size() - said.size()) : "";
+  return fmt::format(
+      "{}{} changed between a step and the optimizer's next one: copied before the step returns from now on",
+      fmt::join(said, ", "), more);
+}
+
+Staging::Staging(StateView state, ShardPlan plan, std::shared_ptr<MutableBytes> slot, Executor& executor,
+                 CopyShared copy_shared)
+    : state_(std::move(state)),
+      plan_(std::move(plan)),
+      slot_(std::move(slot)),
+      executor_(executor),
+      filling_(state_, plan_, *slot_, std::move(copy_shared)),
+      units_(filling_.units()),
+      taken_(units_.size()) {
+  for (const std::uint32_t t : state_.later) later_bytes_ += plan_.bytes[t];
+}
+
+Result<std::shared_ptr<Staging>> Staging::begin(StateView state, Arena& arena, Executor& executor,
+                                                CopyShared copy_shared, const Proof& proof) {
+  std::vector<TensorSpec> specs;
+  specs.reserve(state.tensors.size());
+  for (const TensorView& view : state.tensors) {
+    UNBROKEN_DO(check_view(view));
+    specs.push_back({view.name, view.dtype, view.shape});
+  }
+  std::erase_if(state.later, [&](std::uint32_t t) { return !is_contiguous(state.tensors[t]); });
+  UNBROKEN_TRY(ShardPlan plan, plan_shard(specs));
+  UNBROKEN_TRY(std::shared_ptr<MutableBytes> slot, arena.acquire(plan.file_bytes));
+  if (!slot) return Error(Code::unavailable, "every snapshot slot is in use");
+
+  std::shared_ptr<Staging> staging(
+      new Staging(std::move(state), std::move(plan), std::move(slot), executor, std::move(copy_shared)));
+  UNBROKEN_DO(staging->filling_.mark(proof, executor));
+  const std::size_t looks = staging->state_.later.empty() ? 0 : staging->filling_.mark_count() + 1;
+  staging->is_proved_whole_ = proof.every == 1;
+  staging->is_looked_at_ = std::vector<std::atomic<bool>>(looks);
+  UNBROKEN_DO(parallel_for(executor, Lane::compute, staging->units_.size(), [&](std::size_t i) -> Result<> {
+    if (!staging->units_[i].is_later) staging->fill_once(i);
+    return Done{};
+  }));
+  UNBROKEN_DO(staging->check_filled());
+  return staging;
+}
+
+void Staging::fill_once(std::size_t unit) {
+  if (taken_[unit].exchange(true)) return;
+  try {
+    filling_.fill(units_[unit]);
+  } catch (const std::exception&) {
+    // Whoever waits for the unit must not wait for ever.
+    has_failed_.store(true);
+  }
+  filled_.fetch_add(1);
+  executor_.notify();
+}
+
+/// A tensor that is written while it is copied shows it in pieces that were copied before: in what they hold
+/// now. One that is written and written back shows it in what was copied meanwhile.
+void Staging::look_once(std::size_t mark) {
+  if (is_looked_at_[mark].exchange(true)) return;
+  try {
+    if (mark < filling_.mark_count()) {
+      if (!filling_.is_unwritten(mark)) filling_.note_written(mark);
+    } else if (state_.written) {
+      for (const std::uint32_t tensor : state_.written()) filling_.note_changed(tensor);
+    }
+  } catch (const std::exception&) {
+    has_failed_.store(true);
+  }
+  looked_.fetch_add(1);
+  executor_.notify();
+}
+
+Result<> Staging::check_filled() const {
+  if (has_failed_.load()) return Error(Code::bug, "a snapshot could not be copied");
+  return Done{};
+}
+
+void Staging::copy() {
+  const auto each = [&](std::size_t count, auto&& once) {
+    static_cast<void>(parallel_for(executor_, Lane::compute, count, [&](std::size_t i) -> Result<> {
+                        once(i);
+                        return Done{};
+                      }).ok());
+  };
+  if (is_copied()) return;
+  each(units_.size(), [&](std::size_t i) { fill_once(i); });
+  executor_.join([this] { return are_filled(); });
+  each(is_looked_at_.size(), [&](std::size_t i) { look_once(i); });
+  executor_.join([this] { return is_copied(); });
+}
+
+std::vector<std::string> Staging::look_again() {
+  std::vector<std::atomic<bool>> is_written(filling_.mark_count());
+  static_cast<void>(parallel_for(executor_, Lane::compute, is_written.size(), [&](std::size_t i) -> Result<> {
+                      is_written[i].store(!filling_.is_unwritten(i));
+                      return Done{};
+                    }).ok());
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < is_written.size(); ++i)
+    if (is_written[i].load()) names.insert(filling_.name_of(i));
+  return {names.begin(), names.end()};
+}
+
+Result<Snapshot> Staging::finish() {
+  copy();
+  UNBROKEN_DO(check_filled());
+  changed_ = filling_.changed();
+  if (!changed_.empty()) return Error(Code::unavailable, changed_text(changed_));
+  UNBROKEN_DO(filling_.hash_rest(executor_));
+  Snapshot snapshot;
+  snapshot.index = index_of(state_, plan_, filling_.digests());
+  snapshot.chunks = std::move(filling_.chunks());
+  snapshot.is_finite = filling_.is_finite();
+  snapshot.state_bytes = std::accumulate(plan_.bytes.begin(), plan_.bytes.end(), std::uint64_t{0});
+  snapshot.image = BufferRef(slot_, *slot_);
+  return snapshot;
+}
+
+}  // namespace unbroken

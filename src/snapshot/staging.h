@@ -1,0 +1,71 @@
+#pragma once
+// A snapshot on its way into the arena. Most state is copied before begin() returns. Tensors that the caller
+// names as *later* are copied by the compute lane while the caller goes on, until fence(): the boundary costs
+// the hashes that prove afterwards that nobody wrote them meanwhile.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "snapshot/arena.h"
+#include "snapshot/filling.h"
+#include "snapshot/snapshot.h"
+#include "snapshot/state_view.h"
+#include "world/clock.h"
+
+namespace unbroken {
+
+/// A line for a person on tensors that somebody wrote while they were copied, or would have been.
+std::string changed_text(const std::vector<std::string>& names);
+
+class Staging {
+ public:
+  /// Errors: bad_argument (a view that cannot be read, a name twice), unavailable (no memory, or every slot
+  /// of the arena in use). Threads: the caller's and the compute lane.
+  static Result<std::shared_ptr<Staging>> begin(StateView state, Arena& arena, Executor& executor,
+                                                CopyShared copy_shared, const Proof& proof = {});
+
+  /// Every byte is copied, and looked at again as `proof` says; what `later` names may be written.
+  bool is_copied() const { return are_filled() && looked_.load() == is_looked_at_.size(); }
+  /// Copies what is left, together with whoever else does, and returns when all is copied. Threads: any.
+  void copy();
+  /// Names, sorted, of the tensors that differ by now from what they were. After copy() that does this save
+  /// no harm; it tells that somebody writes them between two steps. Threads: any.
+  std::vector<std::string> look_again();
+  /// What was copied, proved and hashed. Calls copy(). Once. Errors: unavailable, where a tensor was written
+  /// before it was copied: changed() names it then.
+  Result<Snapshot> finish();
+  const std::vector<std::string>& changed() const { return changed_; }
+  /// Of all that is copied.
+  bool is_finite() const { return filling_.is_finite(); }
+  std::uint64_t later_bytes() const { return later_bytes_; }
+  /// Every byte that is copied later is proved.
+  bool is_proved_whole() const { return later_bytes_ > 0 && is_proved_whole_; }
+
+ private:
+  Staging(StateView state, ShardPlan plan, std::shared_ptr<MutableBytes> slot, Executor& executor,
+          CopyShared copy_shared);
+  bool are_filled() const { return filled_.load() == units_.size(); }
+  void fill_once(std::size_t unit);
+  void look_once(std::size_t mark);
+  Result<> check_filled() const;
+
+  const StateView state_;
+  const ShardPlan plan_;
+  const std::shared_ptr<MutableBytes> slot_;
+  Executor& executor_;
+  Filling filling_;
+  const std::vector<Unit> units_;
+  std::vector<std::atomic<bool>> taken_;  // by unit
+  std::atomic<std::size_t> filled_{0};    // units
+  /// By mark, and one more for what the caller can tell; none where nothing is copied later.
+  std::vector<std::atomic<bool>> is_looked_at_;
+  std::atomic<std::size_t> looked_{0};  // of these
+  std::atomic<bool> has_failed_{false};
+  std::uint64_t later_bytes_ = 0;
+  bool is_proved_whole_ = false;
+  std::vector<std::string> changed_;
+};
+
+}  // namespace unbroken
