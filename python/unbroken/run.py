@@ -302,7 +302,8 @@ class Run:
         """Says that a step is complete, in loops that are not `steps`. The number of completed steps.
 
         With `accumulate=N` it is called after each micro-batch, and every N-th call completes a step. Errors:
-        Misconfigured (no attached optimizer stepped, not restored yet), Superseded, Interrupted.
+        Misconfigured (no attached optimizer stepped, not restored yet), StateMismatch (the first N of this life is not that of
+        the lives before, and `unread="run.accumulate"` does not permit it), Superseded, Interrupted.
         """
         self._check_usable("step")
         if self._in_body:
@@ -311,6 +312,8 @@ class Run:
             raise Misconfigured("step: call restore() first")
         if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
             raise Misconfigured(f"step: accumulate={accumulate!r} is not a number of micro-batches")
+        with naming(self.path):
+            self._attached.accumulation.use(accumulate, self._attached.ways)
         self.log(**metrics)
         self._micro += 1
         if self._micro >= accumulate:

@@ -8,6 +8,7 @@ import sys
 
 from unbroken._state import tensors
 from unbroken._native import call
+from unbroken._state.accumulation import Accumulation
 from unbroken._state.adapters import placed, rich_leaves
 from unbroken._state.capture import Capture
 from unbroken._state.containers import StateAdapter, root_adapter
@@ -37,6 +38,7 @@ class Attached:
         self.state: dict = {}
         self.epoch = 0
         self.epochs: dict[str, int] = {}  # by the name of a loader
+        self.accumulation = Accumulation()
         self.late: set[str] = set()  # names that were attached after the restore
         self.generators = GlobalGenerators()
         self.exactness = Exactness(digests)
@@ -132,6 +134,7 @@ class Attached:
         epochs = [[name, epoch] for name, epoch in self.epochs.items() if name in self._objects]
         pairs = [["epoch", self.epoch], ["epochs", {"dict": epochs}]]
         done = list(dict.fromkeys([*self._done, *self.ways.texts()]))
+        pairs += self.accumulation.pairs()
         pairs += [["ways", done]] if done else []
         pairs += [["parent", self.parent]] if self.parent else []
         pairs += [["late", sorted(self.late)]] if self.late else []
@@ -216,6 +219,7 @@ class Attached:
         self.epoch = run.get("epoch", 0)
         self.epochs = dict(run.get("epochs", {}))
         self.parent = run.get("parent")
+        self.accumulation.restore(run)
 
     def _unread_paths(self, saved: Saved, roots):
         ways = self.ways.left(self._carried_out(saved))

@@ -414,3 +414,50 @@ def test_a_run_that_did_not_begin_there_is_not_gone_on_with(run_dir, first, tmp_
             run.restore()
         assert bits(parts["model"].state_dict()) == fresh and sorted((path / "journal").iterdir()) == slots
     life(run_dir, 3, made(3), every=1, init_from=first)
+
+
+def windows(path, end, numbers, **ways):
+    """A life of steps whose numbers of micro-batches are given."""
+    with unbroken.Run(path, **ways) as run:
+        run.state["x"] = 1
+        for number in numbers:
+            before = run.restore()
+            while run.step(accumulate=number) == before:
+                pass
+        assert run.restore() == end
+        run.save()
+
+
+@pytest.mark.failure("vllm-project/speculators#859")
+def test_another_number_of_micro_batches_is_a_mismatch_with_a_way_out(run_dir, capsys):
+    windows(run_dir, 2, [3, 3])
+    windows(run_dir, 3, [3])
+    with pytest.raises(StateMismatch) as caught:
+        windows(run_dir, 0, [4])
+    assert caught.value.changed == [("run.accumulate", "3", "4")] and 'unread="run.accumulate"' in str(caught.value)
+    assert unbroken.load(run_dir).step == 3
+    for end in (4, 5):
+        capsys.readouterr()
+        windows(run_dir, end, [4], unread="run.accumulate")
+        assert ("a step has 4 micro-batches from here on, and had 3" in capsys.readouterr().err) == (end == 4)
+    with pytest.raises(StateMismatch):
+        windows(run_dir, 0, [3])
+
+
+def test_a_number_of_micro_batches_that_changed_within_a_life_may_change_between_lives(run_dir):
+    windows(run_dir, 2, [1, 2])
+    windows(run_dir, 3, [5])
+    windows(run_dir, 4, [6])
+
+
+def test_a_loop_that_counts_no_micro_batches_compares_none(run_dir):
+    parts = made(1)
+    life(run_dir, 2, parts)
+    with unbroken.Run(run_dir) as run:
+        run.attach(**parts)
+        run.restore()
+        parts["model"].zero_grad()
+        run.step(accumulate=1)
+        run.save()
+    assert unbroken.load(run_dir).step == 3
+    life(run_dir, 4, parts)
