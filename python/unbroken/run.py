@@ -15,7 +15,7 @@ from unbroken._native import call
 from unbroken._start.lines import start_lines
 from unbroken._start.origin import Origin
 from unbroken._state.attached import Attached, Restoring
-from unbroken._state.bypassed import BypassWatch
+from unbroken._state.torch.bypassed import BypassWatch
 from unbroken._state.permits.ways import Ways
 from unbroken._state.watch import OptimizerWatch
 from unbroken.audit import Unattached

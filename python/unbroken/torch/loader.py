@@ -47,6 +47,7 @@ class DataLoader:
         self, dataset, batch_size=1, shuffle=False, *, seed=0, drop_last=False, collate_fn=None, num_workers=0,
         sampler=None, batch_sampler=None, pin_memory=False, persistent_workers=False, prefetch_factor=None,
         worker_init_fn=None, seed_samples=False, fingerprint=None, timeout=0, multiprocessing_context=None,
+        pin_memory_device="", generator=None, in_order=True,
     ):  # fmt: skip
         self.dataset, self.batch_size, self.shuffle, self.seed = dataset, batch_size, bool(shuffle), seed
         self.drop_last, self.collate_fn, self.num_workers = bool(drop_last), collate_fn, num_workers
@@ -55,6 +56,8 @@ class DataLoader:
         self.prefetch_factor, self.timeout = prefetch_factor, timeout
         self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
         self.seed_samples = bool(seed_samples)
+        self.pin_memory_device = pin_memory_device
+        settings.refuse_chance(generator, in_order)
         self._is_iterable = settings.is_iterable(dataset)
         settings.check(self, fingerprint)
         if batch_sampler is not None:
@@ -210,6 +213,7 @@ class DataLoader:
             collate_fn=sources.same, num_workers=self.num_workers, pin_memory=self.pin_memory,
             persistent_workers=self.persistent_workers, prefetch_factor=self.prefetch_factor, timeout=self.timeout,
             multiprocessing_context=self.multiprocessing_context, generator=Generator(),
+            **({"pin_memory_device": self.pin_memory_device} if self.pin_memory_device else {}),  # torch warns of it
         )  # fmt: skip
 
     def _worker_start(self):

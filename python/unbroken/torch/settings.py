@@ -26,6 +26,17 @@ def length_of(dataset) -> int | None:
         return None
 
 
+def refuse_chance(generator, in_order) -> None:
+    """Errors: Misconfigured for keywords of torch's loader by which the order would depend on more than (seed, epoch)."""
+    if generator is not None:
+        raise Misconfigured(
+            "DataLoader: generator: the order depends on the seed and the epoch: give seed=; a generator that a sampler draws from goes "
+            "to the sampler"
+        )
+    if not in_order:
+        raise Misconfigured("DataLoader: in_order=False: batches would come in the order in which workers happen to end: leave it out")
+
+
 def check(loader, fingerprint) -> None:
     """Errors: Misconfigured, naming the keyword."""
     _whole("num_workers", loader.num_workers, 0, "workers")

@@ -1,5 +1,6 @@
 """The data loader: exact at every batch of several epochs, drawing from no generator."""
 
+import inspect
 import itertools
 import random
 
@@ -169,7 +170,7 @@ def test_a_position_behind_the_end_is_refused():
         {"num_workers": True}, {"prefetch_factor": 2}, {"persistent_workers": True}, {"timeout": 3},
         {"num_workers": 1, "prefetch_factor": 0}, {"fingerprint": [1]}, {"sampler": [0], "shuffle": True},
         {"batch_sampler": [[0]], "batch_size": 2}, {"batch_sampler": [[0]], "drop_last": True},
-        {"batch_size": None, "drop_last": True},
+        {"batch_size": None, "drop_last": True}, {"generator": torch.Generator()}, {"in_order": False},
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_by_name(more):
@@ -178,8 +179,17 @@ def test_nonsense_is_refused_by_name(more):
 
 
 def test_an_unknown_keyword_is_a_type_error():
-    with pytest.raises(TypeError, match="in_order"):
-        DataLoader([1], in_order=False)
+    with pytest.raises(TypeError, match="out_of_order"):
+        DataLoader([1], out_of_order=False)
+
+
+def test_every_keyword_of_torchs_loader_is_known():
+    theirs = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
+    assert theirs.keys() <= inspect.signature(DataLoader.__init__).parameters.keys()
+    plain = {name: one.default for name, one in theirs.items() if one.default is not one.empty}
+    assert [batch.tolist() for batch in DataLoader([1, 2], **plain)] == [[1], [2]]
+    given = DataLoader([1], pin_memory_device="cuda")
+    assert given._fetcher.pin_memory_device == "cuda"
 
 
 def test_the_state_of_an_earlier_version_fits():
