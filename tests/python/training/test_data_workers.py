@@ -74,13 +74,33 @@ def test_lives_with_other_numbers_of_workers(want, case):
     assert got == want, (stops, workers)
 
 
-def test_hundreds_of_ways_to_stop_three_times_in_an_epoch():
-    want = pull(make(0, range(23), collate_fn=list), 18)
-    for stops in itertools.combinations(range(6, 13), 3):
-        for size in (1, 2):
-            assert in_lives(lambda i: make(0, range(23), collate_fn=list), stops[-size:], 18) == want, stops
-    for stops in itertools.combinations(range(1, 18), 2):
-        assert in_lives(lambda i: make(0, range(23), collate_fn=list), stops, 18) == want, stops
+def ids(workers):
+    return make(workers, range(23), collate_fn=list)
+
+
+def ways_to_stop(epoch, count):
+    """Each choice of so many places in an epoch of six batches, both edges among them."""
+    return itertools.combinations(range(6 * epoch, 6 * epoch + 7), count)
+
+
+def test_hundreds_of_ways_to_stop_up_to_three_times_in_an_epoch():
+    want = pull(ids(0), 18)
+    within = [stops for epoch in range(3) for count in (1, 2, 3) for stops in ways_to_stop(epoch, count)]
+    across = [*itertools.combinations(range(1, 18), 2)]
+    rng = random.Random(1)
+    thrice = [tuple(6 * epoch + at for epoch in range(3) for at in sorted(rng.sample(range(6), 3))) for _ in range(100)]
+    ways = {*within, *across, *thrice}
+    assert len(ways) > 300 and sum(len(stops) >= 3 for stops in ways) > 200
+    for stops in ways:
+        assert in_lives(lambda i: ids(0), stops, 18) == want, stops
+
+
+@pytest.mark.parametrize("epoch", range(3))
+@pytest.mark.parametrize("places", [(0, 1, 2), (2, 3, 4), (4, 5, 6), (0, 3, 6), (1, 3, 5)])
+def test_three_stops_in_an_epoch_with_workers(epoch, places):
+    stops = [6 * epoch + place for place in places]
+    want = pull(ids(0), 18)
+    assert in_lives(lambda i: ids(2), stops, 18) == want
 
 
 @pytest.mark.failure("mosaicml/streaming#619")
