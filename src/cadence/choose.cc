@@ -53,18 +53,21 @@ Result<Chosen> choose_interval(const Choice& in) {
   if (out.interval_s > in.max_s) out = {in.max_s, BoundBy::every_max};
   if (out.interval_s < in.floor_s) out = {in.floor_s, BoundBy::floor};
 
-  const double left = in.rpo_s - in.stall_s - in.persist_s;
+  const double left = in.rpo_s - in.stall_s - in.persist_s - in.slowed_s;
   if (!std::isfinite(left)) return out;
   const double shortest = shortest_work_s(in);
   if (left <= 0 || left < shortest * (1 - 1e-9))
     return Error(
         Code::bad_argument,
-        fmt::format("rpo: {} cannot be kept: with a stall of {}, {} until a save is durable and {} between "
+        fmt::format("rpo: {} cannot be kept: with a stall of {}, {} until a save is durable{} and {} between "
                     "saves at least ({}) up to {} can be lost",
                     format_duration(in.rpo_s), format_duration(in.stall_s), format_duration(in.persist_s),
+                    in.slowed_s > 0
+                        ? fmt::format(", {} by which it slows the work", format_duration(in.slowed_s))
+                        : "",
                     format_duration(shortest),
                     shortest > std::max(in.floor_s, in.slow_s) ? "whole steps" : "the floor",
-                    format_duration(shortest + in.stall_s + in.persist_s)));
+                    format_duration(shortest + in.stall_s + in.persist_s + in.slowed_s)));
   const double cap = std::max({left - in.step_s, in.floor_s, std::min(in.step_s, left)});
   if (out.interval_s > cap) out = {cap, BoundBy::rpo};
   // Without failures a promise is the only reason to save at all, however rarely it asks for it.

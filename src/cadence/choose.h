@@ -23,7 +23,8 @@ struct Choice {
   double slow_s = 0;   ///< the same for a save as slow as any of the last; only a promise counts it
   double stall_s = 0;
   double persist_s = 0;
-  double step_s = 0;  ///< a save falls on the end of a step: up to one step after the interval
+  double slowed_s = 0;  ///< by the writes behind, between two saves as far apart as the promise lets them be
+  double step_s = 0;    ///< a save falls on the end of a step: up to one step after the interval
   double rpo_s = std::numeric_limits<double>::infinity();  ///< never lose more than this
   double min_s = 0;
   double max_s = std::numeric_limits<double>::infinity();
@@ -36,9 +37,9 @@ struct Chosen {
   BoundBy bound_by = BoundBy::optimum;
 };
 
-/// max(exact, floor), at most what the promise leaves: rpo - stall - persist - step; nothing shorter than a
-/// step is ever done.
-/// Errors: bad_argument (the promise cannot be kept), with both figures in the text.
+/// max(exact, floor), at most what the promise leaves: rpo - stall - persist - slowed - step; nothing shorter
+/// than a step is ever done. Errors: bad_argument (the promise cannot be kept), with both figures in the
+/// text.
 Result<Chosen> choose_interval(const Choice& in);
 
 }  // namespace unbroken

@@ -5,9 +5,12 @@
 //   stall      time for which one save blocks the loop (delta in the literature)
 //   mtti       mean time to interruption of the whole job, M; exponential unless said otherwise
 //   recovery   from a failure to the first new step: detection, replacement and load, R
-//   interval   tau, work from the end of one stall to the begin of the next save
-//   period     interval + stall
+//   interval   tau, work from the end of one stall to the begin of the next save: as many seconds as it takes
+//              at full speed
+//   period     from one save to the next, T: interval + stall + what the writes behind slow
 //   persist    from the snapshot (end of the stall) until the save can be resumed from, P
+//   slowdown   share of the speed that each save takes while it persists, s: with n of them on their way a
+//              second of the loop makes 1 - n s seconds of work, at least 0; a stall makes none
 // All times are in seconds. Domain of all unless said otherwise: stall > 0, mtti > 0 and finite, others >= 0.
 #include <cstdint>
 #include <span>
@@ -38,24 +41,32 @@ struct JobTimes {
   double mtti_s = 0;  ///< may be infinite: no failures
   double recovery_s = 0;
   double persist_s = 0;
-  /// Fraction of the speed that is lost while a save persists; it costs slowdown x persist a save.
   double slowdown = 0;
+  /// A save that falls due while so many persist is not taken: the next falls due an interval later. 0: any
+  /// number may.
+  std::uint32_t in_flight = 0;
   double notice_share = 0;   ///< of the interruptions, with a window in which the save fits; [0, 1)
   double notice_cost_s = 0;  ///< time from such a notice until the emergency save is committed
-  /// What one save costs the loop: the stall and the slowdown of the time behind it.
+  /// What one save costs the loop: the stall and the slowdown of the time behind it, where that is all work.
   double cost_s() const { return stall_s + slowdown * persist_s; }
-  /// By how much later than a whole number of periods a save is durable: the first stretch after a recovery
-  /// has no write behind it, and is shorter by what one slows.
-  double lag_s() const { return (1 - slowdown) * persist_s; }
 };
 
-/// F4 and F5: the share of all time that becomes work which is never done again,
-/// tau e^(-(1-s)P/M) / (M e^(R/M) (e^(T/M) - 1)) with T = tau + cost. Exact for exponential failures, which
-/// may also hit stalls and recoveries, with one save in flight; without a slowdown for any number of them, as
-/// long as period >= persist / in flight. With notices an up-time that ends with one keeps all its work.
+/// F4 and F5: the share of all time that becomes work which is never done again. Exact for exponential
+/// failures, which may also hit stalls and recoveries, whatever the slowdown and however many are in flight.
+/// Without a slowdown it is tau e^(-P/M) / (M e^(R/M) (e^(T/M) - 1)); with one the periods of an up-time are
+/// not alike (its first has no write behind it), and are followed one by one until they are.
+/// With notices an up-time that ends with one keeps all its work.
 /// Domain: interval > 0.   Source: Daly 2006, the complete model; the factor because an up-time X leaves
-/// floor((X - (1-s)P)/T) durable checkpoints, the mean of which is e^(-(1-s)P/M)/(e^(T/M) - 1).
+/// floor((X - P)/T) durable checkpoints, the mean of which is e^(-P/M)/(e^(T/M) - 1).
 double efficiency(double interval_s, const JobTimes& job);
+
+/// How saves follow each other long after a recovery; means, where they do so unevenly.
+struct Rhythm {
+  double interval_s = 0;  ///< more than was asked for, where some find no room
+  double period_s = 0;
+  double longest_s = 0;  ///< period
+};
+Rhythm rhythm_of(double interval_s, const JobTimes& job);
 
 /// Where the time goes; the parts and the efficiency sum to 1, none is negative.
 struct Waste {
@@ -68,12 +79,17 @@ struct Waste {
 };
 Waste waste_of(double interval_s, const JobTimes& job);
 
-/// F5: the shortest interval that the storage can follow, max(persist/in flight, write time) - stall, at
-/// least 0. `write_s` is state bytes / bandwidth.   Domain: in_flight >= 1.
+/// The interval of saves that are so far apart, all alike.
+double work_in_s(double period_s, const JobTimes& job);
+
+/// F5: the shortest interval that the storage can follow: the work that is done in a period of
+/// max(persist/in flight, write time), which is (period - stall) (1 - in flight x slowdown) where persist/in
+/// flight is the longer one; at least 0. `write_s` is state bytes / bandwidth.   Domain: in_flight >= 1.
 struct FloorInputs {
   double stall_s = 0;
   double persist_s = 0;
   double write_s = 0;
+  double slowdown = 0;  ///< of each save in flight
   std::uint32_t in_flight = 1;
 };
 double floor_interval_s(const FloorInputs& in);

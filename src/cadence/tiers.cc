@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kNone = SIZE_MAX;
 /// A write so many times as long as the time between failures never ends; no more needs to be known of it.
 constexpr double kLagMax = 50;
+constexpr int kRounds = 8;
 
 /// The next tier after `i` that is in use.
 std::size_t next_used(std::span<const TierInterval> plan, std::size_t i) {
@@ -71,12 +72,12 @@ namespace {
 
 /// The tiers in use, bottom up, with everything that the formulas need.
 struct Level {
-  TierTimes times;       ///< share: with that of dropped tiers
+  TierTimes times;       ///< share: with that of dropped tiers; slowdown: of what is no stall
   std::uint64_t every;   ///< of the saves
   std::uint64_t blocks;  ///< of the level below in one of this level
 };
 
-std::vector<Level> levels_of(const TierJob& job) {
+std::vector<Level> all_levels_of(const TierJob& job) {
   UNBROKEN_CHECK(job.tiers.size() == job.plan.size() && !job.tiers.empty());
   const std::vector<double> shares = shares_in_use(job.tiers, job.plan);
   std::vector<Level> levels;
@@ -106,6 +107,43 @@ double mean_cost_s(const std::vector<Level>& levels) {
   return mean_of(levels, [](const TierTimes& times) { return times.cost_s(); });
 }
 
+double mean_stall_s(const std::vector<Level>& levels) {
+  return mean_of(levels, [](const TierTimes& times) { return times.stall_s; });
+}
+
+double mean_slowdown_s(const std::vector<Level>& levels) {
+  return mean_of(levels, [](const TierTimes& times) { return times.slowdown_s; });
+}
+
+std::vector<Level> levels_of(const TierJob& job) {
+  const std::vector<Level> all = all_levels_of(job);
+  std::vector<Level> levels = all;
+  const double stall_s = mean_stall_s(levels);
+  if (!(mean_slowdown_s(all) > 0)) return levels;
+  // How much of a write falls into stalls depends on the period, and that on what is slowed.
+  for (int round = 0; round < kRounds; ++round) {
+    const double period_s = job.interval_s + mean_cost_s(levels);
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      const TierTimes& times = all[i].times;
+      if (!(times.persist_s > 0)) continue;
+      const double whole = std::floor(times.persist_s / period_s);
+      const double rest_s = times.persist_s - whole * period_s;
+      const double blocked_s = whole * stall_s + std::max(rest_s - (period_s - stall_s), 0.0);
+      levels[i].times.slowdown_s = times.slowdown_s * (1 - blocked_s / times.persist_s);
+    }
+  }
+  return levels;
+}
+
+/// What writes of the saves before the one that a recovery goes back to, and of that one, would still slow.
+double spared_s(const std::vector<Level>& levels, double period_s) {
+  return mean_of(levels, [&](const TierTimes& times) {
+    if (!(times.slowdown_s > 0) || !(times.persist_s > 0)) return times.slowdown_s;
+    const double more = std::floor(times.persist_s / period_s);  // periods at whose begin it is still written
+    return times.slowdown_s * (more + 1) * (1 - more * period_s / (2 * times.persist_s));
+  });
+}
+
 /// The age of the newest checkpoint of a level in use, at a failure: on average, of which parts, in seconds.
 /// Emergency saves, at a rate r, make it less: it is that of the last of them where it would be more.
 struct Age {
@@ -132,8 +170,8 @@ Age age_of(const TierJob& job, const std::vector<Level>& levels, std::size_t i, 
 Waste parts_of(const TierJob& job, const std::vector<Level>& levels) {
   Waste parts;
   const double period = job.interval_s + mean_cost_s(levels);
-  parts.stall = mean_of(levels, [](const TierTimes& times) { return times.stall_s; }) / period;
-  parts.slowdown = mean_of(levels, [](const TierTimes& times) { return times.slowdown_s; }) / period;
+  parts.stall = mean_stall_s(levels) / period;
+  parts.slowdown = mean_slowdown_s(levels) / period;
   parts.recovery = job.notice_share * job.notice_cost_s / job.mtti_s;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     const Age age = age_of(job, levels, i, period);
@@ -167,7 +205,7 @@ Outcome try_for(double seconds, const std::vector<Level>& levels, double mtti_s)
 /// Work and the save that ends it.
 Outcome try_interval(const TierJob& job, const TierTimes& save, const std::vector<Level>& levels) {
   const double m = job.mtti_s, g = job.notice_share;
-  const double work_s = job.interval_s + save.slowdown_s;  // as slow as a write makes it
+  const double work_s = job.interval_s + mean_slowdown_s(levels);
   const double all_s = work_s + save.stall_s;
   Outcome out = try_for(all_s, levels, m);
   for (double& p : out.failed) p *= 1 - g;
@@ -269,8 +307,7 @@ double tier_efficiency(const TierJob& job) {
   if (!std::isfinite(job.mtti_s)) return job.interval_s / (job.interval_s + mean_cost_s(levels));
   const Outcome whole = block_of_safest(job, levels);
   const double period = job.interval_s + mean_cost_s(levels);
-  // The first stretch after a recovery has no write behind it.
-  double lag = -mean_of(levels, [](const TierTimes& times) { return times.slowdown_s; }) / job.mtti_s;
+  double lag = -spared_s(levels, period) / job.mtti_s;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     const Age age = age_of(job, levels, i, period);
     lag += (1 - job.notice_share) * levels[i].times.share * (age.lag_s + age.missed_s) / job.mtti_s;
@@ -281,18 +318,23 @@ double tier_efficiency(const TierJob& job) {
   return std::isfinite(value) ? value : 0;
 }
 
+double tier_period_s(const TierJob& job) {
+  return job.interval_s + mean_cost_s(levels_of(job));
+}
+
 double longest_block_s(const TierJob& job, std::size_t i) {
   UNBROKEN_CHECK(job.plan[i].is_used);
   double longest = job.interval_s * static_cast<double>(job.plan[i].every), last_s = 0;
   for (std::size_t k = i; k < job.tiers.size(); ++k)
-    if (job.plan[k].is_used) last_s = std::max(last_s, job.tiers[k].stall_s);
+    if (job.plan[k].is_used)
+      last_s = std::max(last_s, job.tiers[k].stall_s), longest += job.tiers[k].slowdown_s;
   // Of the saves before the last one each is taken by the safest tier below this one that is due.
   for (std::size_t k = 0; k < i; ++k) {
     if (!job.plan[k].is_used) continue;
     const std::size_t up = next_used(job.plan, k);
     const double due = static_cast<double>(job.plan[i].every / job.plan[k].every);
     const double higher = up < i ? static_cast<double>(job.plan[i].every / job.plan[up].every) : 1;
-    longest += job.tiers[k].stall_s * (due - higher);
+    longest += job.tiers[k].cost_s() * (due - higher);
   }
   return longest + last_s;
 }

@@ -20,7 +20,8 @@ struct TierTimes {
   /// Share of all failures of this kind: those that this tier survives and no cheaper one does. They sum
   /// to 1.
   double share = 0;
-  /// Time that the training loses to one save while it persists.
+  /// Time that the training loses to one save while it persists: slowdown x persist. Of a save of several
+  /// tiers the safest one slows it.
   double slowdown_s = 0;
   double cost_s() const { return stall_s + slowdown_s; }
 };
@@ -54,11 +55,16 @@ double tier_efficiency_first_order(const TierJob& job);
 /// Exact for exponential failures and persist 0, by renewal over the nested blocks (a block of a tier is what
 /// lies between two of its checkpoints, tried again after each failure of its kind); persist enters as
 /// e^(-sum f_i P_i / M), and so does the turn that a tier misses because a failure of a cheaper tier's kind
-/// ended its write; each is less where an emergency save makes good for it.
+/// ended its write; each is less where an emergency save makes good for it. What writes slow is spread evenly
+/// over the intervals, but for that after a recovery nothing is written; none slows while a save blocks.
 double tier_efficiency(const TierJob& job);
 
-/// Work from one save of tier `i`, which must be in use, to the next, with all stalls between and the
-/// greatest that may end it: what a failure of its kind loses at most, but for the persist time.
+/// From one save to the next, on average.
+double tier_period_s(const TierJob& job);
+
+/// Work from one save of tier `i`, which must be in use, to the next, with all stalls between, what writes
+/// slow, and the greatest stall that may end it: what a failure of its kind loses at most, but for the
+/// persist time.
 double longest_block_s(const TierJob& job, std::size_t i);
 
 /// The parts to first order, scaled so that they and `tier_efficiency` sum to 1.

@@ -58,16 +58,11 @@ std::vector<PlanWarning> warnings_of(const Plan& plan) {
                        "at once would take {}",
                        rate / 1e9, job.nodes, format_duration(*job.state_bytes / (1e9 * job.nodes)))});
   }
-  if (saves.bound_by == BoundBy::given && saves.asked_s < saves.floor_s * (1 - 1e-9))
-    out.push_back(
-        {"floor", fmt::format("saves fall due every {} but the storage follows only every {}: the rest is "
-                              "skipped",
-                              format_duration(saves.asked_s + saves.times.stall_s),
-                              format_duration(saves.floor_s + saves.times.stall_s))});
+  if (auto below = below_floor(saves))
+    out.push_back(std::move(*below));
   else if (saves.bound_by == BoundBy::floor)
-    out.push_back({"floor", fmt::format("the storage follows only every {}; the optimum is {}",
-                                        format_duration(saves.floor_s + saves.times.stall_s),
-                                        format_duration(saves.exact_s))});
+    out.push_back({"floor", fmt::format("the storage follows only every {} of work; the optimum is {}",
+                                        format_duration(saves.floor_s), format_duration(saves.exact_s))});
   if (!plan.ettr.is_in_domain)
     out.push_back(
         {"ettr-domain", "ETTR is a form for small losses and does not hold here: read the efficiency"});
@@ -112,7 +107,7 @@ double first_order_efficiency(const SavePlan& saves) {
   }
   const JobTimes& t = saves.times;
   const double period = saves.interval_s + t.cost_s();
-  const double lost = (1 - t.notice_share) * (period / 2 + t.lag_s()) + t.recovery_s;
+  const double lost = (1 - t.notice_share) * (period / 2 + t.persist_s) + t.recovery_s;
   return std::clamp(1 - t.cost_s() / period - lost / t.mtti_s, 0.0, 1.0);
 }
 
@@ -169,6 +164,15 @@ void count_storage(Plan& plan) {
 
 }  // namespace
 
+std::optional<PlanWarning> below_floor(const SavePlan& saves) {
+  if (saves.bound_by != BoundBy::given || saves.asked_s >= saves.floor_s * (1 - 1e-9)) return std::nullopt;
+  return PlanWarning{
+      "floor", fmt::format("saves fall due every {} of work but the storage follows only every {}: those "
+                           "that find no room are skipped, and one is made every {}",
+                           format_duration(saves.asked_s), format_duration(saves.floor_s),
+                           format_duration(saves.interval_s))};
+}
+
 Result<Plan> make_plan(const JobInputs& job) {
   UNBROKEN_TRY(SavePlan saves, plan_saves(job));
   Plan plan;
@@ -183,7 +187,7 @@ Result<Plan> make_plan(const JobInputs& job) {
   plan.efficiency_first_order = first_order_efficiency(s);
   plan.ettr = s.ettr();
   plan.is_viable = plan.efficiency >= 0.5 && s.times.stall_s / job.mtti_s <= 0.5;
-  plan.waste = s.waste_at(s.interval_s);
+  plan.waste = s.waste();
 
   const double job_s = job.days * kSecondsInDay;
   plan.failures = job_s / job.mtti_s;

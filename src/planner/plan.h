@@ -26,18 +26,22 @@ struct TierPlan {
 /// When to save; what the simulator runs.
 struct SavePlan {
   double interval_s = 0;  ///< tau
-  double asked_s = 0;  ///< what was given; below the floor some of those saves find no room and are skipped
+  /// What was given, else 0: near the floor and below it some of those saves find no room and are skipped.
+  double asked_s = 0;
   BoundBy bound_by = BoundBy::optimum;
   double young_s = 0, daly_s = 0, exact_s = 0, floor_s = 0;
-  double period_s = 0;  ///< interval and stall, with tiers the mean of the stalls
-  JobTimes times;       ///< of a job without tiers
+  double period_s = 0;   ///< with tiers a mean
+  double longest_s = 0;  ///< period; without tiers
+  JobTimes times;        ///< of a job without tiers
   std::vector<TierPlan> tiers;
   bool is_notice_used = false;  ///< the emergency save fits the notice
 
-  /// Share of all time that becomes work which is never done again.
+  /// Share of all time that becomes work which is never done again, were there room for any number of saves.
   double efficiency_at(double tau_s) const;
   Waste waste_at(double tau_s) const;
-  double efficiency() const { return efficiency_at(interval_s); }
+  /// Of what is done.
+  double efficiency() const;
+  Waste waste() const;
   bool has_tiers() const { return tiers.size() > 1; }
   /// Worst and mean age of the newest state that can be resumed from.
   double max_lost_s() const;
@@ -45,6 +49,7 @@ struct SavePlan {
   double mean_lost_s() const;
   double share_of(const TierPlan& tier) const;   ///< of the failures go back to it: those of dropped ones too
   double mean_stall_s() const;                   ///< over the saves, each by the safest tier that is due
+  double mean_period_s() const;                  ///< with tiers
   double period_of(const TierPlan& tier) const;  ///< between two saves of this one
   Ettr ettr() const;
 
@@ -97,6 +102,9 @@ struct Plan {
 /// Errors: bad_argument (a promise that cannot be kept, naming both figures).
 Result<SavePlan> plan_saves(const JobInputs& job);
 Result<Plan> make_plan(const JobInputs& job);
+
+/// Where an interval was asked for that the storage does not follow.
+std::optional<PlanWarning> below_floor(const SavePlan& saves);
 
 Json to_json(const Plan& plan);
 /// For people: what, why, what it costs, what to improve.

@@ -51,6 +51,19 @@ void fit_turns(const std::vector<TierPlan*>& tiers, double period_s, const JobIn
   }
 }
 
+double floor_of(const TierTimes& times, const JobInputs& job) {
+  return floor_interval_s({.stall_s = times.stall_s,
+                           .persist_s = times.persist_s,
+                           .write_s = job.write_s(),
+                           .slowdown = job.slowdown,
+                           .in_flight = job.in_flight});
+}
+
+JobTimes without_limit(JobTimes times) {
+  times.in_flight = 0;
+  return times;
+}
+
 }  // namespace
 
 TierJob SavePlan::tier_job(double tau_s, std::vector<TierTimes>& tier_times,
@@ -81,25 +94,39 @@ double SavePlan::mean_over_failures(Of of) const {
 }
 
 double SavePlan::efficiency_at(double tau_s) const {
-  if (!has_tiers()) return unbroken::efficiency(tau_s, times);
+  if (!has_tiers()) return unbroken::efficiency(tau_s, without_limit(times));
   std::vector<TierTimes> tier_times;
   std::vector<TierInterval> intervals;
   return tier_efficiency(tier_job(tau_s, tier_times, intervals));
 }
 
 Waste SavePlan::waste_at(double tau_s) const {
-  if (!has_tiers()) return waste_of(tau_s, times);
+  if (!has_tiers()) return waste_of(tau_s, without_limit(times));
   std::vector<TierTimes> tier_times;
   std::vector<TierInterval> intervals;
   return tier_waste(tier_job(tau_s, tier_times, intervals));
 }
 
+double SavePlan::efficiency() const {
+  return asked_s > 0 && !has_tiers() ? unbroken::efficiency(asked_s, times) : efficiency_at(interval_s);
+}
+
+Waste SavePlan::waste() const {
+  return asked_s > 0 && !has_tiers() ? waste_of(asked_s, times) : waste_at(interval_s);
+}
+
 double SavePlan::max_lost_s() const {
-  if (!has_tiers()) return unbroken::max_lost_s(period_s, times.persist_s);
+  if (!has_tiers()) return unbroken::max_lost_s(longest_s, times.persist_s);
   double most = 0;
   for (const TierPlan& tier : tiers)
     if (tier.interval.is_used) most = std::max(most, max_lost_of(tier));
   return most;
+}
+
+double SavePlan::mean_period_s() const {
+  std::vector<TierTimes> tier_times;
+  std::vector<TierInterval> intervals;
+  return tier_period_s(tier_job(interval_s, tier_times, intervals));
 }
 
 double SavePlan::max_lost_of(const TierPlan& tier) const {
@@ -149,7 +176,7 @@ constexpr double kQuiet_s = 3600;
 /// skipped.
 double done_s(double asked_s, double floor_s, std::uint32_t in_flight) {
   if (asked_s >= floor_s) return asked_s;
-  return in_flight == 1 ? asked_s * std::ceil(floor_s / asked_s - 1e-9) : floor_s;
+  return asked_s * std::ceil(in_flight * floor_s / asked_s - 1e-9) / in_flight;
 }
 
 Error not_with_interval(const JobInputs& job, double lost_s) {
@@ -162,34 +189,41 @@ Error not_with_interval(const JobInputs& job, double lost_s) {
 /// The least that the safest tier can lose is what it loses when every save is its own.
 Error not_with_tiers(const JobInputs& job, const TierPlan& safest) {
   const TierTimes& times = safest.times;
-  const double floor_s = floor_interval_s({.stall_s = times.stall_s,
-                                           .persist_s = times.persist_s,
-                                           .write_s = job.write_s(),
-                                           .in_flight = job.in_flight});
+  const double period_s = std::max({times.persist_s / job.in_flight, job.write_s(), times.stall_s});
   return Error(
       Code::bad_argument,
       fmt::format("--rpo: {} cannot be kept: with {} for which a save of tier {} blocks, {} until it "
-                  "is durable and {} between saves at least (the floor) up to {} can be lost",
+                  "is durable and {} from save to save at least (the floor) up to {} can be lost",
                   format_duration(job.rpo_s), format_duration(times.stall_s), safest.name,
-                  format_duration(times.persist_s), format_duration(floor_s),
-                  format_duration(floor_s + times.stall_s + times.persist_s)));
+                  format_duration(times.persist_s), format_duration(period_s),
+                  format_duration(period_s + times.persist_s)));
 }
 
 Result<> choose_alone(SavePlan& plan, const JobInputs& job) {
   const double persist_s = plan.times.persist_s, stall_s = plan.times.stall_s;
+  double slowed_s = 0;
+  if (std::isfinite(job.rpo_s) && job.slowdown > 0) {
+    const double longest_s =
+        std::max({job.rpo_s - persist_s, persist_s / job.in_flight, job.write_s(), stall_s});
+    slowed_s = longest_s - stall_s - work_in_s(longest_s, plan.times);
+  }
   auto choosing = choose_interval({.exact_s = std::isfinite(job.mtti_s) ? plan.exact_s : kInfinity,
                                    .floor_s = plan.floor_s,
                                    .stall_s = stall_s,
                                    .persist_s = persist_s,
+                                   .slowed_s = slowed_s,
                                    .rpo_s = job.rpo_s});
   if (!choosing.ok()) return Error(Code::bad_argument, "--" + choosing.error().what());
   plan.interval_s = choosing.value().interval_s;
   plan.bound_by = choosing.value().bound_by;
   if (!job.interval_s) return Done{};
   plan.asked_s = *job.interval_s;
-  plan.interval_s = done_s(plan.asked_s, plan.floor_s, job.in_flight);
+  // Writes that share a rate follow each other no faster by being several.
+  plan.times.in_flight = job.is_write_shared ? 1 : job.in_flight;
+  const Rhythm rhythm = rhythm_of(plan.asked_s, plan.times);
+  plan.interval_s = rhythm.interval_s;
   plan.bound_by = BoundBy::given;
-  const double lost_s = max_lost_s(plan.interval_s + stall_s, persist_s);
+  const double lost_s = max_lost_s(rhythm.longest_s, persist_s);
   if (lost_s > job.rpo_s) return not_with_interval(job, lost_s);
   return Done{};
 }
@@ -224,7 +258,8 @@ class TierSearch {
 
  private:
   static constexpr double kCoarse = 1e-3, kFine = 1e-6;  // of an interval
-  static constexpr int kPastPeak = 4;
+  static constexpr int kPastPeak = 4, kRounds = 16;
+  static constexpr double kGain = 1e-9;
 
   /// One tier's turns after the other, twice over. The efficiency over the turns of one has one peak.
   void search_turns() {
@@ -250,7 +285,7 @@ class TierSearch {
     }
   }
 
-  /// The best again, with its interval to the last digits.
+  /// The best again, with its interval to the last digits, and what lies around it.
   void polish() {
     plan_ = *best_;
     best_.reset();
@@ -260,19 +295,45 @@ class TierSearch {
     for (std::size_t i = 1; i < tiers.size(); ++i)
       turns.push_back(static_cast<double>(tiers[i]->interval.every / tiers[i - 1]->interval.every));
     value_of(tiers, turns);
+    if (tiers.size() > 4) return;
+    for (const double share : {0.2, 0.05, 0.0})
+      for (int round = 0; round < kRounds && climb(tiers, turns, share); ++round) {
+      }
+  }
+
+  /// The best of the neighbours: each tier's turns fewer, as they are, or more, by a share of them or by one.
+  bool climb(const std::vector<TierPlan*>& tiers, std::vector<double>& turns, double share) {
+    const std::vector<double> from = turns;
+    std::size_t neighbours = 1;
+    for (std::size_t i = 1; i < tiers.size(); ++i) neighbours *= 3;
+    double best = best_value_;
+    for (std::size_t k = 0; k < neighbours; ++k) {
+      std::vector<double> near = from;
+      std::size_t digits = k;
+      for (std::size_t i = 1; i < near.size(); ++i, digits /= 3)
+        near[i] += (static_cast<double>(digits % 3) - 1) * std::max(std::round(share * near[i]), 1.0);
+      if (*std::min_element(near.begin(), near.end()) < 1) continue;
+      if (const double value = value_of(tiers, near); value > best * (1 + kGain)) best = value, turns = near;
+    }
+    return turns != from;
   }
 
   double value_of(const std::vector<TierPlan*>& tiers, const std::vector<double>& turns) {
-    double every = 1, low_s = 0, stalls_s = 0;  // of cheaper tiers' saves, for each save
+    double every = 1, low_s = 0, stalls_s = 0, slowed_s = 0;  // by cheaper tiers' saves, for each save
+    const double speed = 1 - job_.in_flight * job_.slowdown;  // where as many of one tier persist as may
     for (std::size_t i = 0; i < tiers.size(); ++i) {
       const TierTimes& times = tiers[i]->times;
-      if (i > 0) stalls_s += tiers[i - 1]->times.stall_s * (1 - 1 / turns[i]) / every;
+      if (i > 0) {
+        stalls_s += tiers[i - 1]->times.stall_s * (1 - 1 / turns[i]) / every;
+        slowed_s += tiers[i - 1]->times.slowdown_s * (1 - 1 / turns[i]) / every;
+      }
       every *= i > 0 ? turns[i] : 1;
       tiers[i]->interval.every = static_cast<std::uint64_t>(every);
       // From one save of this tier to the next, with none of a safer one between, nothing else blocks.
-      low_s = std::max(low_s, (times.persist_s / job_.in_flight - times.stall_s) / every - stalls_s);
+      const double stretch_s = (times.persist_s / job_.in_flight - times.stall_s) / every - stalls_s;
+      low_s = std::max(low_s, stretch_s * speed - slowed_s);
     }
-    if (tiers.size() == 1) low_s = std::max(low_s, job_.write_s() - tiers[0]->times.stall_s);
+    if (tiers.size() == 1) low_s = floor_of(tiers[0]->times, job_);
     plan_.times.stall_s = tiers[0]->times.stall_s;
     plan_.floor_s = std::max(low_s, 0.0);
     plan_.interval_s = 0;
@@ -290,7 +351,6 @@ class TierSearch {
     }
     if (!(high_s > 0) || low_s > high_s * (1 + 1e-12)) return -1;
     plan_.interval_s = std::min(highest(low_s, high_s), high_s);
-    plan_.period_s = plan_.interval_s + plan_.times.stall_s;
     const double value = plan_.efficiency();
     if (!best_ || value > best_value_) best_ = plan_, best_value_ = value;
     return value;
@@ -395,16 +455,18 @@ Result<SavePlan> plan_saves(const JobInputs& job) {
   out.times.notice_share = share;
   out.times.notice_cost_s = job.notice_cost_s();
   describe_by_first(out, job);
-  out.floor_s = floor_interval_s({.stall_s = first.stall_s,
-                                  .persist_s = first.persist_s,
-                                  .write_s = job.write_s(),
-                                  .in_flight = job.in_flight});
+  out.floor_s = floor_of(first, job);
   if (out.has_tiers()) {
     UNBROKEN_DO(choose_with_tiers(out, in_use, job));
   } else {
     UNBROKEN_DO(choose_alone(out, job));
   }
-  out.period_s = out.interval_s + out.mean_stall_s();
+  if (out.has_tiers()) {
+    out.period_s = out.mean_period_s();
+  } else {
+    const Rhythm rhythm = rhythm_of(out.asked_s > 0 ? out.asked_s : out.interval_s, out.times);
+    out.period_s = rhythm.period_s, out.longest_s = rhythm.longest_s;
+  }
   if (!is_finite) out.young_s = out.daly_s = out.exact_s = out.interval_s;
   return out;
 }

@@ -128,6 +128,59 @@ TEST(SavePlan, GainsNothingByAPromiseNorByADearerSave) {
   }
 }
 
+/// Cheap to dear, each surviving more.
+JobInputs random_tiers(std::uint64_t seed, std::size_t count) {
+  SeededRandom random(seed);
+  const auto between = [&](double low, double high) { return low * std::pow(high / low, random.uniform()); };
+  JobInputs job;
+  job.mtti_s = between(1e4, 1e5);
+  double stall_s = job.mtti_s * between(1e-5, 1e-4), recovers = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    TierInput tier;
+    tier.name = fmt::format("t{}", i);
+    tier.stall_s = stall_s, tier.persist_s = stall_s * between(0.1, 5);
+    tier.recovers = recovers += (1 - recovers) * between(0.3, 0.8);
+    tier.recovery_s = job.mtti_s * between(1e-3, 3e-2);
+    job.tiers.push_back(tier);
+    stall_s *= between(3, 12);
+  }
+  job.tiers.back().recovers = 1;
+  return job;
+}
+
+TEST(SavePlan, HasNoBetterNeighbour) {
+  for (const std::size_t count : {3U, 4U})
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+      const SavePlan best = plan_saves(random_tiers(seed, count)).value();
+      if (best.floor_s >= best.interval_s * 0.9) continue;
+      std::vector<std::size_t> in_use;
+      for (std::size_t i = 0; i < best.tiers.size(); ++i)
+        if (best.tiers[i].interval.is_used) in_use.push_back(i);
+      for (std::size_t low = 1; low < in_use.size(); ++low)
+        for (const int more : {-2, -1, 1, 2})
+          for (std::size_t end = low + 1; end <= in_use.size(); ++end) {
+            // The turns of one tier changed, those of the safer ones kept in proportion or in number.
+            SavePlan other = best;
+            const auto every = [&](std::size_t i) -> std::uint64_t& {
+              return other.tiers[in_use[i]].interval.every;
+            };
+            const auto turns = [&](std::size_t i) {
+              return static_cast<std::int64_t>(best.tiers[in_use[i]].interval.every /
+                                               best.tiers[in_use[i - 1]].interval.every);
+            };
+            if (turns(low) + more < 1) continue;
+            for (std::size_t i = low; i < in_use.size(); ++i) {
+              std::int64_t times = turns(i) + (i == low ? more : 0);
+              if (i == end) times = std::max<std::int64_t>((times * turns(low) + 1) / (turns(low) + more), 1);
+              every(i) = every(i - 1) * static_cast<std::uint64_t>(times);
+            }
+            for (double factor = 0.8; factor < 1.25; factor *= 1.01)
+              EXPECT_LE(other.efficiency_at(factor * best.interval_s), best.efficiency() + 2e-6)
+                  << count << " tiers, seed " << seed << ", tier " << low << " " << more;
+          }
+    }
+}
+
 TEST(SavePlan, KeepsACheapTierWhereAPromiseLeavesNoMoreThanTheFloor) {
   JobInputs job;
   job.mtti_s = 1063;
@@ -192,11 +245,13 @@ TEST(SavePlan, JudgesAnIntervalBelowTheFloorByWhatIsDone) {
   const Plan p = plan(below).value();
   EXPECT_TRUE(warns(p, "floor"));
   EXPECT_EQ(p.saves.bound_by, BoundBy::given);
-  EXPECT_EQ(p.efficiency, plan(done).value().efficiency);
-  EXPECT_EQ(p.saves.max_lost_s(), 400 + 1 + 300);
+  // But for the first of each life, which finds room at once.
+  EXPECT_GT(p.efficiency, plan(done).value().efficiency);
+  EXPECT_NEAR(p.efficiency, plan(done).value().efficiency, 2e-4);
+  EXPECT_NEAR(p.saves.max_lost_s(), 400 + 1 + 300, 1e-9);
   const SimulationResult result = simulated(p);
   EXPECT_GT(result.saves_skipped, 0);
-  EXPECT_NEAR(result.efficiency.mean / p.efficiency, 1, 0.02);
+  EXPECT_NEAR(result.efficiency.mean, p.efficiency, 3 * result.efficiency.standard_error);
   below["rpo"] = "600s";
   EXPECT_TRUE(plan(below).is(Code::bad_argument));
 }

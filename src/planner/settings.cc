@@ -36,7 +36,7 @@ const std::vector<Flag>& plan_flags() {
       {"step", "D", "one training step: what a notice has to let finish"},
       {"commit", "D", "from the last byte to the commit"},
       {"rpo", "D", "never lose more than this"},
-      {"interval", "D", "evaluate this interval instead of the optimum"},
+      {"interval", "D", "evaluate this interval of work instead of the optimum"},
       {"days", "N", "length of the job (30)"},
       {"gpu-hour-usd", "X", "price of one accelerator for an hour"},
       {"gb-month-usd", "X", "price of 10^9 bytes of storage for a month"},

@@ -208,10 +208,12 @@ void Job::live() {
   while (now_s_ < end_s) {
     const bool is_held_up = is_slow();
     const double pace = is_held_up ? 1 - sim_.stragglers.slowdown : 1;
-    const double speed = pace * (slowdown > 0 ? 1 - slowdown * static_cast<double>(in_flight()) : 1);
+    const double slowed = slowdown > 0 ? slowdown * static_cast<double>(in_flight()) : 0;
+    const double speed = pace * std::max(1 - slowed, 0.0);
     // A save that waits is due when a write has ended, at which the loop comes by anyway.
     const bool waits = work_s_ >= next_due_s_ && is_waiting() && is_full();
-    const double due_s = waits ? kInfinity : now_s_ + std::max(next_due_s_ - work_s_, 0.0) / speed;
+    const double left_s = std::max(next_due_s_ - work_s_, 0.0);
+    const double due_s = waits ? kInfinity : now_s_ + (left_s > 0 ? left_s / speed : 0);
     const double until_s =
         std::min({due_s, end_s, next_write_s(), is_held_up ? slow_until_s_ : next_slow_s_});
     const double passed_s = until_s - now_s_;

@@ -77,6 +77,9 @@ Json to_json(const Simulation& simulation, const SimulationResult& r) {
   const Waste& w = r.waste;
   const std::optional<double> state = simulation.job.state_bytes;
   const Stragglers& slow = simulation.stragglers;
+  Json warnings = Json::array();
+  if (const auto below = below_floor(simulation.saves))
+    warnings.push_back({{"code", below->code}, {"text", below->text}});
   return {{"stragglers",
            {{"per_1000_node_days", slow.per_1000_node_days},
             {"slowdown", slow.slowdown},
@@ -102,6 +105,7 @@ Json to_json(const Simulation& simulation, const SimulationResult& r) {
             {"recovery", w.recovery},
             {"persist_lag", w.persist_lag},
             {"slowdown", w.slowdown}}},
+          {"warnings", warnings},
           {"saves", r.saves},
           {"saves_skipped", r.saves_skipped},
           {"storage",
@@ -140,6 +144,8 @@ std::string simulation_text(const Simulation& simulation, const SimulationResult
         percent(slow.write_share), slow.write_factor);
   out += fmt::format("saves       {:.0f} a run, {:.0f} skipped because others persisted\n", r.saves,
                      r.saves_skipped);
+  if (const auto below = below_floor(simulation.saves))
+    out += fmt::format("warning     {} [{}]\n", below->text, below->code);
   return out;
 }
 
