@@ -81,7 +81,7 @@ def warmed_up(model):
 
 
 def wrapped(model):
-    optimizer = Around(torch.optim.Adam(model.parameters()))
+    optimizer = Around(Around(torch.optim.Adam(model.parameters())))
     return {"adam": optimizer}, stepper(model, optimizer)
 
 

@@ -47,8 +47,8 @@ class BypassWatch:
         for entry in self._idle.values() if others else ():
             path, optimizer, _ = entry
             mine = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-            around = {id(part) for part in vars(optimizer).values()}  # a wrapper whose inner one steps
-            found = [one for one in others.values() if id(one) not in around and _has_state_of(one, mine)]
+            inside = _inside(optimizer)
+            found = [one for one in others.values() if id(one) not in inside and _has_state_of(one, mine)]
             entry[2] += bool(found)
             if entry[2] >= _STEPS:
                 kind = type(found[0])
@@ -68,6 +68,16 @@ class BypassWatch:
         """Removes the hook."""
         self._unhook()
         self._idle, self._known, self._others = {}, {}, {}
+
+
+def _inside(optimizer) -> set[int]:
+    """The optimizers that a wrapper of optimizers steps for itself."""
+    found, pending = set(), [optimizer]
+    while pending:
+        parts = [part for part in vars(pending.pop()).values() if hasattr(part, "param_groups") and id(part) not in found]
+        found.update(map(id, parts))
+        pending += parts
+    return found
 
 
 def _has_state_of(optimizer, parameters) -> bool:
