@@ -70,7 +70,7 @@ struct CommitSave::Impl {
     if (content.is_shard_written)
       --waiting_for;
     else
-      actions.insert(actions.begin(), WriteObject{made[0], {content.image}});
+      actions.insert(actions.begin(), WriteObject{made[0], {content.image}, content.begun});
     return actions;
   }
 

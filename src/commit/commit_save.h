@@ -23,7 +23,8 @@ namespace unbroken {
 /// All that a commit is made of. `index` has save, writer and nonce filled in by the machine.
 struct SaveContent {
   Index index;
-  BufferRef image;  ///< the shard file
+  BufferRef image;                              ///< the shard file
+  std::shared_ptr<BegunWrite> begun = nullptr;  ///< its write, where that is on its way already
   /// The shard stands under this save's nonce already, as long as `index` says: `image` is empty.
   bool is_shard_written = false;
   std::vector<Xxh128> chunks;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "engine/bulk.h"
 #include "engine/driver.h"
 #include "engine/pace/account.h"
 #include "engine/start/owner.h"
@@ -116,10 +117,10 @@ void Background::commit(std::shared_ptr<Saving> saving, std::shared_ptr<Staging>
   flush_metrics();
   const Instant began = seams_.clock.now();
   // The strand copies what is left, should this not be taken.
-  if (!staging->is_copied())
+  if (staging->later_bytes() > 0)
     enqueue(Lane::compute, [saving, staging, times = facts.times, began](Background& me) {
       staging->copy();
-      times->staged_s = seconds_of(me.seams_.clock.now() - began);
+      times->staged_s = seconds_of(me.seams_.clock.now() - began) - times->at_once_s.load();
       saving->reach(Saving::Stage::staged);
     });
   const bool is_taken = post_for(saving, Lane::strand,
@@ -128,32 +129,41 @@ void Background::commit(std::shared_ptr<Saving> saving, std::shared_ptr<Staging>
                                      Background& me;
                                      ~Landed() { me.saves_in_flight_.fetch_sub(1); }
                                    } landed{me};
-                                   me.commit_on_strand(saving, *staging, std::move(facts), began);
+                                   me.commit_on_strand(saving, staging, std::move(facts), began);
                                  });
   if (!is_taken) saves_in_flight_.fetch_sub(1);
 }
 
-void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Staging& staging, SaveFacts facts,
-                                  Instant began) {
-  auto copied = staging.finish();  // before anything else: live state waits for it
+void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
+                                  const std::shared_ptr<Staging>& staging, SaveFacts facts, Instant began) {
+  if (auto fence = status_->fence()) return saving->fail(std::move(*fence));
+  const Nonce nonce = seams_.draw();
+  const std::string shard = shard_key(saving->id(), 0, nonce);
+  const auto is_final = [staging](std::uint64_t from, std::uint64_t to) {
+    return staging->is_final(from, to);
+  };
+  const auto begun = begin_write(seams_, shard, staging->image(), is_final, by());
+  auto copied = staging->finish();
   if (!copied.ok()) {
-    status_->changed_meanwhile(staging.changed());
+    static_cast<void>(begun->finish().ok());
+    remove_debris(saving->id(), {shard});
+    status_->changed_meanwhile(staging->changed());
     return fail_save(saving, std::move(copied).error());
   }
   saving->reach(Saving::Stage::staged);
-  if (auto fence = status_->fence()) return saving->fail(std::move(*fence));
   Snapshot snapshot = std::move(copied).value();
   tell_health(snapshot.is_finite);
   const SaveTicket ticket{.save = saving->id(),
                           .open = opened_.open,
                           .resume = opened_.resume,
                           .life = opened_.life,
-                          .nonce = seams_.draw(),
+                          .nonce = nonce,
                           .append_nonce = seams_.draw(),
                           .at_unix_ms = seams_.clock.wall_unix_ms()};
   const auto noted = facts.metrics;
   SaveContent content{.index = std::move(snapshot.index),
                       .image = std::move(snapshot.image),
+                      .begun = begun,
                       .chunks = std::move(snapshot.chunks),
                       .state_bytes = snapshot.state_bytes,
                       .provenance = std::move(facts.provenance),
@@ -168,6 +178,7 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Staging
       return Error(Code::bug, e.what());
     }
   }();
+  static_cast<void>(begun->finish().ok());  // also where the machine did not ask for it
   if (committed.ok()) {
     history_ = std::move(committed.value().history);
   } else {
@@ -179,17 +190,19 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving, Staging
     return fail_save(saving, committed.ok() ? Error(Code::stopped, "a later step was committed first")
                                             : std::move(committed).error());
   }
+  const std::chrono::duration<double> at_once(facts.times->at_once_s.load());
+  const Instant went_on = began + std::chrono::duration_cast<Duration>(at_once);
   status_->saved(saving->id(), {.exposed_s = facts.times->exposed_s.load(),
                                 .staged_s = facts.times->staged_s.load(),
-                                .durable_s = seconds_of(seams_.clock.now() - began),
+                                .durable_s = seconds_of(seams_.clock.now() - went_on),
                                 .bytes = checkpoint->commit.state_bytes,
-                                .later_bytes = staging.later_bytes(),
+                                .later_bytes = staging->later_bytes(),
                                 .snapped = began});
   const Commit commit = checkpoint->commit;
   tell_left_out(noted, commit.metrics);
   saving->reach(Saving::Stage::durable);
   post_for(saving, Lane::io,
-           [saving, commit, began](Background& me) { me.read_back(saving, commit, began); });
+           [saving, commit, went_on](Background& me) { me.read_back(saving, commit, went_on); });
 }
 
 void Background::tell_health(bool is_finite) {
@@ -208,16 +221,18 @@ void Background::tell_left_out(const std::map<std::string, double>& noted,
       noted.size() - kept.size(), noted.size(), printable(first->first), metrics_key(opened_.attempt)));
 }
 
+/// Nobody else writes these, and no record can name them any more: give the space back first. What cannot be
+/// removed now is debris of an aborted save, which the next collection removes.
+void Background::remove_debris(const SaveId& save, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) static_cast<void>(seams_.store.remove(key, by()).ok());
+  static_cast<void>(seams_.store.remove_folder(save_prefix(save), by()).ok());
+}
+
 void Background::settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
                                const Error& error) {
   note_fence(error);
   if (status_->fence()) return;
-  if (debris) {
-    // Nobody else writes these, and no record can name them any more: give the space back first. What cannot
-    // be removed now is debris of an aborted save, which the next collection removes.
-    for (const std::string& key : *debris) static_cast<void>(seams_.store.remove(key, by()).ok());
-    static_cast<void>(seams_.store.remove_folder(save_prefix(save), by()).ok());
-  }
+  if (debris) remove_debris(save, *debris);
   // ABORT stands down where the COMMIT stands after all; then the fold has it.
   if (auto aborted = append(abort_decision({save, error.what()})); !aborted.ok()) note_fence(aborted.error());
 }

@@ -23,6 +23,7 @@ namespace unbroken {
 /// What grows while something is still copied.
 struct SaveTimes {
   std::atomic<double> exposed_s = 0;  ///< what the trainer waited for the save, at its boundary and in fences
+  std::atomic<double> at_once_s = 0;  ///< of that, the copying
   std::atomic<double> staged_s = 0;   ///< from when the trainer went on until all was copied
 };
 
@@ -39,7 +40,8 @@ class Background : public std::enable_shared_from_this<Background> {
  public:
   static std::shared_ptr<Background> start(const Seams& seams, Opened opened, std::shared_ptr<Status> status);
 
-  /// Takes a snapshot over, and copies what is left of it. Bounded by the arena: one per slot.
+  /// Takes a snapshot over that the trainer begins to copy: writes what is copied, and copies what is later.
+  /// Bounded by the arena: one per slot.
   void commit(std::shared_ptr<Saving> saving, std::shared_ptr<Staging> staging, SaveFacts facts);
   /// Adds names to a save of this attempt. What comes back is durable when they are.
   std::shared_ptr<Saving> tag(const std::shared_ptr<Saving>& earlier, std::vector<std::string> tags);
@@ -88,8 +90,9 @@ class Background : public std::enable_shared_from_this<Background> {
   void note_fence(const Error& error);
 
   // On the strand:
-  void commit_on_strand(const std::shared_ptr<Saving>& saving, Staging& staging, SaveFacts facts,
-                        Instant began);
+  void commit_on_strand(const std::shared_ptr<Saving>& saving, const std::shared_ptr<Staging>& staging,
+                        SaveFacts facts, Instant began);
+  void remove_debris(const SaveId& save, const std::vector<std::string>& keys);
   /// Says once when the parameters cease to be finite, and once when they are again.
   void tell_health(bool is_finite);
   /// After a commit that ended in an error: settles in the journal whether the save is there, and gives the

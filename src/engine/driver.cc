@@ -27,7 +27,8 @@ class Execute {
                   [&](Created how) { return CreatedObject{a.key, how}; });
   }
   Event operator()(const WriteObject& a) const {
-    return answer(a.key, write_object(seams_, a.key, a.parts, by_), [&](Done) { return WroteObject{a.key}; });
+    return answer(a.key, a.begun ? a.begun->finish() : write_object(seams_, a.key, a.parts, by_),
+                  [&](Done) { return WroteObject{a.key}; });
   }
   Event operator()(const SyncPrefix& a) const {
     return answer(a.prefix, seams_.store.sync(a.prefix, by_), [&](Done) { return SyncedPrefix{a.prefix}; });

@@ -191,22 +191,26 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, StateView state
     return std::move(staged).error();
   }
   const std::shared_ptr<Staging> staging = std::move(staged).value();
-  UNBROKEN_POINT("save.after_snapshot");
   const auto saving = std::make_shared<Saving>(background_->next_id(step), seams_.executor);
-  if (staging->is_copied()) saving->reach(Saving::Stage::staged);
-  if (is_new_best && staging->is_finite())
-    best_saves_.push_back({saving, *last_of(wish.metrics, options_.open.policy.best->metric)});
   SaveFacts facts{.metrics = {wish.metrics.begin(), wish.metrics.end()},
                   .tags = wish.tags,
                   .provenance = options_.provenance};
+  const auto times = facts.times;
+  background_->commit(saving, staging, std::move(facts));  // what is copied is written at once
+  const Instant copying = seams_.clock.now();
+  staging->copy_at_once();
+  UNBROKEN_POINT("save.after_snapshot");
+  if (staging->is_copied()) saving->reach(Saving::Stage::staged);
+  if (is_new_best && staging->is_finite())
+    best_saves_.push_back({saving, *last_of(wish.metrics, options_.open.policy.best->metric)});
   const Instant now = seams_.clock.now();
   pace_->on_save(now);
-  facts.times->exposed_s = seconds_of(now - began);
+  times->at_once_s = seconds_of(now - copying);
+  times->exposed_s = seconds_of(now - began);
   if (staging->later_bytes() > 0) {
     const std::lock_guard lock(mutex_);
-    open_.push_back({staging, staging->is_proved_whole() ? staging : nullptr, facts.times});
+    open_.push_back({staging, staging->is_proved_whole() ? staging : nullptr, times});
   }
-  background_->commit(saving, staging, std::move(facts));
   return saving;
 }
 

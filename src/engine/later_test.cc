@@ -24,7 +24,6 @@ TEST(SaveLater, IsTheStateOfItsStepOnceTheFenceWasPassed) {
     ASSERT_TRUE(me.restore().ok());
     for (std::uint64_t step = 1; step <= 6; ++step) {
       const auto saving = save_later(me, step);
-      EXPECT_FALSE(saving->has_reached(Stage::staged));
       me.engine->fence();
       me.model.put(77);  // the optimizer's step
       ASSERT_TRUE(saving->wait(Stage::verified, me.by()).ok());

@@ -14,6 +14,7 @@ namespace unbroken {
 namespace {
 
 constexpr std::uint64_t kUnitBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kToldBytes = std::uint64_t{8} << 20;
 
 /// Pieces end where chunks of the file end, so that a whole chunk is hashed while it is in cache.
 std::uint64_t piece_end(std::uint64_t at, std::uint64_t end) {
@@ -28,11 +29,14 @@ std::vector<char> flags(std::size_t count, std::span<const std::uint32_t> set) {
 
 }  // namespace
 
-Filling::Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, CopyShared copy_shared)
+Filling::Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, CopyShared copy_shared,
+                 Executor& executor)
     : state_(state),
       plan_(plan),
       image_(image),
       copy_shared_(std::move(copy_shared)),
+      executor_(executor),
+      filled_to_(state.tensors.size()),
       is_parameter_(flags(state.tensors.size(), state.parameters)),
       is_later_(flags(state.tensors.size(), state.later)),
       marks_(state.tensors.size()),
@@ -121,10 +125,20 @@ void Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
       checked = whole;
     }
     stream.update(piece);
+    filled_to_[tensor].store(next, std::memory_order_release);
+    if (next / kToldBytes != at / kToldBytes) executor_.notify();
     at = next;
   }
   if (!is_finite) is_finite_.store(false);
   digests_[tensor] = stream.digest();
+}
+
+bool Filling::is_filled(std::uint64_t begin, std::uint64_t end) const {
+  const auto first = std::partition_point(plan_.order.begin(), plan_.order.end(),
+                                          [&](std::uint32_t t) { return end_of(t) <= begin; });
+  for (auto it = first; it != plan_.order.end() && plan_.offsets[*it] < end; ++it)
+    if (filled_to_[*it].load(std::memory_order_acquire) < std::min(end, end_of(*it))) return false;
+  return true;
 }
 
 Result<> Filling::hash_rest(Executor& executor) {

@@ -37,7 +37,8 @@ struct Unit {
 class Filling {
  public:
   /// `state` and `plan` outlive it.
-  Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, CopyShared copy_shared);
+  Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, CopyShared copy_shared,
+          Executor& executor);
 
   std::vector<Unit> units() const;
   /// Before the caller goes on: hashes the pieces of `proof` where they stand.
@@ -51,6 +52,8 @@ class Filling {
   void note_changed(std::size_t tensor) { is_changed_[tensor].store(is_later_[tensor] != 0); }
   const std::string& name_of(std::size_t mark) const { return state_.tensors[marked_[mark].first].name; }
   void fill(const Unit& unit);
+  /// Are all bytes [begin, end) of the image filled? Executor::notify() tells of each 8 MiB. Threads: any.
+  bool is_filled(std::uint64_t begin, std::uint64_t end) const;
   /// When every unit is filled: the chunks that no single tensor fills.
   Result<> hash_rest(Executor& executor);
 
@@ -77,6 +80,8 @@ class Filling {
   const ShardPlan& plan_;
   const MutableBytes image_;
   const CopyShared copy_shared_;
+  Executor& executor_;
+  std::vector<std::atomic<std::uint64_t>> filled_to_;  // by tensor: where in the file
   std::vector<char> is_parameter_, is_later_;          // by tensor
   std::vector<std::vector<Mark>> marks_;               // by tensor
   std::vector<std::pair<std::size_t, Mark*>> marked_;  // all of them, with their tensor

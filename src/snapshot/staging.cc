@@ -53,10 +53,11 @@ Staging::Staging(StateView state, ShardPlan plan, std::shared_ptr<MutableBytes> 
       plan_(std::move(plan)),
       slot_(std::move(slot)),
       executor_(executor),
-      filling_(state_, plan_, *slot_, std::move(copy_shared)),
+      filling_(state_, plan_, *slot_, std::move(copy_shared), executor),
       units_(filling_.units()),
       taken_(units_.size()) {
   for (const std::uint32_t t : state_.later) later_bytes_ += plan_.bytes[t];
+  for (const Unit& unit : units_) at_once_ += unit.is_later ? 0 : 1;
 }
 
 Result<std::shared_ptr<Staging>> Staging::begin(StateView state, Arena& arena, Executor& executor,
@@ -78,12 +79,15 @@ Result<std::shared_ptr<Staging>> Staging::begin(StateView state, Arena& arena, E
   const std::size_t looks = staging->state_.later.empty() ? 0 : staging->filling_.mark_count() + 1;
   staging->is_proved_whole_ = proof.every == 1;
   staging->is_looked_at_ = std::vector<std::atomic<bool>>(looks);
-  UNBROKEN_DO(parallel_for(executor, Lane::compute, staging->units_.size(), [&](std::size_t i) -> Result<> {
-    if (!staging->units_[i].is_later) staging->fill_once(i);
-    return Done{};
-  }));
-  UNBROKEN_DO(staging->check_filled());
   return staging;
+}
+
+void Staging::copy_at_once() {
+  static_cast<void>(parallel_for(executor_, Lane::compute, units_.size(), [&](std::size_t i) -> Result<> {
+                      if (!units_[i].is_later) fill_once(i);
+                      return Done{};
+                    }).ok());
+  executor_.join([this] { return filled_at_once_.load() == at_once_; });
 }
 
 void Staging::fill_once(std::size_t unit) {
@@ -94,6 +98,7 @@ void Staging::fill_once(std::size_t unit) {
     // Whoever waits for the unit must not wait for ever.
     has_failed_.store(true);
   }
+  if (!units_[unit].is_later) filled_at_once_.fetch_add(1);
   filled_.fetch_add(1);
   executor_.notify();
 }

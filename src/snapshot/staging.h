@@ -21,11 +21,18 @@ std::string changed_text(const std::vector<std::string>& names);
 
 class Staging {
  public:
-  /// Errors: bad_argument (a view that cannot be read, a name twice), unavailable (no memory, or every slot
-  /// of the arena in use). Threads: the caller's and the compute lane.
+  /// What is at once is copied by copy_at_once(), which has to follow. Errors: bad_argument (a view that
+  /// cannot be read, a name twice), unavailable (no memory, or every slot of the arena in use). Threads: the
+  /// caller's and the compute lane.
   static Result<std::shared_ptr<Staging>> begin(StateView state, Arena& arena, Executor& executor,
                                                 CopyShared copy_shared, const Proof& proof = {});
 
+  /// Returns when the live state may change, but for what is later. Threads: the caller of begin().
+  void copy_at_once();
+  /// The shard file as it comes to be, and whether a part of it is final, though not yet proved. Threads:
+  /// any.
+  BufferRef image() const { return {slot_, *slot_}; }
+  bool is_final(std::uint64_t begin, std::uint64_t end) const { return filling_.is_filled(begin, end); }
   /// Every byte is copied, and looked at again as `proof` says; what `later` names may be written.
   bool is_copied() const { return are_filled() && looked_.load() == is_looked_at_.size(); }
   /// Copies what is left, together with whoever else does, and returns when all is copied. Threads: any.
@@ -59,6 +66,8 @@ class Staging {
   const std::vector<Unit> units_;
   std::vector<std::atomic<bool>> taken_;  // by unit
   std::atomic<std::size_t> filled_{0};    // units
+  std::size_t at_once_ = 0;               // units
+  std::atomic<std::size_t> filled_at_once_{0};
   /// By mark, and one more for what the caller can tell; none where nothing is copied later.
   std::vector<std::atomic<bool>> is_looked_at_;
   std::atomic<std::size_t> looked_{0};  // of these

@@ -99,6 +99,7 @@ bool copy(const std::byte* from, MutableBytes into) {
 
 Result<Snapshot> take(const StateView& state, Arena& arena, Executor& executor) {
   UNBROKEN_TRY(const std::shared_ptr<Staging> staging, Staging::begin(state, arena, executor, copy));
+  staging->copy_at_once();
   EXPECT_EQ(staging->is_copied(), state.later.empty());
   return staging->finish();
 }
@@ -278,6 +279,7 @@ class Later : public testing::Test {
     };
     auto staging = Staging::begin(std::move(state), *arena_, executor_, copy_shared, proof);
     EXPECT_TRUE(staging.ok());
+    staging.value()->copy_at_once();
     return std::move(staging).value();
   }
   static void write(const TensorView& view, std::size_t at) {
@@ -385,6 +387,21 @@ TEST_F(Later, MemoryThatHasGoneIsAChangeToo) {
   is_refusing_ = true;
   EXPECT_TRUE(staging->finish().is(Code::unavailable));
   EXPECT_EQ(staging->changed(), (std::vector<std::string>{"large", "small"}));
+}
+
+TEST_F(Later, TellsWhatOfTheImageIsFinal) {
+  const auto staging = Staging::begin(owned_.state(), *arena_, executor_, copy).value();
+  const std::uint64_t header = 4096, large_end = header + 3 * kChunkBytes,
+                      all = staging->image().bytes().size();
+  EXPECT_TRUE(staging->is_final(0, header)) << "the header is known from the beginning";
+  EXPECT_FALSE(staging->is_final(0, header + 1));
+  EXPECT_FALSE(staging->is_final(large_end, large_end + 1));
+  staging->copy_at_once();
+  EXPECT_TRUE(staging->is_final(large_end, large_end + 1000));
+  EXPECT_FALSE(staging->is_final(large_end - 1, large_end + 1));
+  EXPECT_FALSE(staging->is_final(large_end, all));
+  staging->copy();
+  EXPECT_TRUE(staging->is_final(0, all));
 }
 
 TEST_F(Later, WhatIsNotContiguousIsCopiedAtOnce) {

@@ -23,10 +23,19 @@ struct CreateObject {
   std::string key;
   std::string bytes;
 };
-/// Streams `parts`, in order, as one write-once object, and makes its bytes durable.
+/// A write that is on its way before a machine asks for it, so that it overlaps with what makes the bytes.
+class BegunWrite {
+ public:
+  virtual ~BegunWrite() = default;
+  /// All of it is durable. Errors: as those of the write.
+  virtual Result<> finish() = 0;
+};
+/// Streams `parts`, in order, as one write-once object, and makes its bytes durable; or finishes what was
+/// begun.
 struct WriteObject {
   std::string key;
   std::vector<BufferRef> parts;
+  std::shared_ptr<BegunWrite> begun = nullptr;
 };
 struct SyncPrefix {
   std::string prefix;
