@@ -234,7 +234,7 @@ class PySession {
   void log(std::uint64_t step, const Metrics& metrics) { unwrap(engine_->log(step, metrics)); }
   bool wants_tap() const { return engine_->has_tap(); }
   void tap(std::uint64_t step, const Metrics& metrics, const std::vector<TensorTuple>& tensors,
-           const TapValues& values, const std::vector<std::string>& not_attached) {
+           const TapValues& values, const TapValues& not_attached) {
     const std::vector<TensorView> views = views_of(tensors);
     auto done = [&] {
       const nb::gil_scoped_release released;

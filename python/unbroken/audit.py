@@ -6,6 +6,7 @@ The walk goes through dicts, lists, tuples, sets and the attributes of objects. 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import sys
@@ -15,6 +16,9 @@ import weakref
 from collections import deque
 from typing import NamedTuple
 
+from unbroken._state.attached import owners_of
+from unbroken._state.capture import Capture
+from unbroken._state.containers import root_adapter
 from unbroken._state.generators import handlers_of
 
 _OBJECTS_MAX, _ITEMS_MAX = 50_000, 1_000
@@ -38,6 +42,25 @@ class Unattached(NamedTuple):
 def audit(attached, roots=None, frame=None) -> list[Unattached]:
     """What is reachable from `roots`, or from the variables of `frame`, has a state, and is part of nothing attached."""
     return _audited(attached, roots, frame).found
+
+
+def states(attached, frame, digests) -> list[tuple[str, str]]:
+    """(path, digest of its state) of what `audit` finds, for a drill; an empty digest of what cannot be taken."""
+    walk = _audited(attached, None, frame)
+    return [(item.path, _digest(item.path, value, attached, digests)) for item, value in zip(walk.found, walk.values, strict=True)]
+
+
+def _digest(path, value, attached, digests) -> str:
+    adapter = root_adapter(value)
+    if adapter is None:
+        return ""
+    capture = Capture(owners_of([*attached.objects.items(), (path, value)]))
+    try:
+        capture.root(path, adapter)
+    except Exception:  # of the user's object, or it could not be attached as it is
+        return ""
+    parts = [(entry[0], digest) for entry, digest in zip(capture.tensors, digests(capture.tensors), strict=True)]
+    return hashlib.blake2b(repr((parts, capture.scalars())).encode(), digest_size=16).hexdigest()
 
 
 def _audited(attached, roots, frame) -> _Walk:

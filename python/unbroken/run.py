@@ -355,9 +355,8 @@ class Run:
         capture = None
         if self._session.wants_tap():
             capture = self._saver.capture()
-            forgotten = audit.audit(self._attached, None, audit.callers_frame(is_own=True))
-            self._ask(self._session.tap, self._step, read(self._noted), capture.tensors, capture.scalars(),
-                      [item.path for item in forgotten])  # fmt: skip
+            left = audit.states(self._attached, audit.callers_frame(is_own=True), self._session.digests)
+            self._ask(self._session.tap, self._step, read(self._noted), capture.tensors, capture.scalars(), left)
         kind = self._why_save(is_last, is_first)
         if kind is not None:
             self._hand_over_metrics()

@@ -36,9 +36,9 @@ bool is_global_generator(std::string_view name) {
 std::set<std::string> unseeded(const std::vector<TapStep>& straight, const std::vector<TapStep>& again) {
   std::set<std::string> out;
   for (std::size_t i = 0; i < std::min(straight.size(), again.size()); ++i)
-    for (const auto part : {&TapStep::tensors, &TapStep::values})
+    for (const auto part : {&TapStep::tensors, &TapStep::values, &TapStep::not_attached})
       each_difference(straight[i].*part, again[i].*part, [&](const std::string& name, auto&...) {
-        if (is_global_generator(name)) out.insert(name);
+        if (part == &TapStep::not_attached || is_global_generator(name)) out.insert(name);
         return false;
       });
   return out;
@@ -56,10 +56,12 @@ std::vector<std::string> differing(const TapStep& a, const TapStep& b) {
 
 std::optional<Difference> Comparison::first_of(const TapStep& straight, const TapStep& other) const {
   std::optional<Difference> found;
-  for (const auto part : {&TapStep::tensors, &TapStep::values, &TapStep::metrics}) {
+  for (const auto part : {&TapStep::tensors, &TapStep::values, &TapStep::metrics, &TapStep::not_attached}) {
+    const bool is_both = part == &TapStep::not_attached;  // a variable need not have one at each step
     each_difference(straight.*part, other.*part,
                     [&](const std::string& name, const std::string& a, const std::string& b) {
-                      if (!left_out_.contains(name)) found = Difference{0, name, a, b, 0};
+                      const bool is_told = !is_both || (!a.empty() && !b.empty());
+                      if (is_told && !left_out_.contains(name)) found = Difference{0, name, a, b, 0};
                       return found.has_value();
                     });
     if (found) break;

@@ -13,14 +13,15 @@ namespace unbroken {
 
 struct Difference {
   std::uint64_t step = 0;
-  /// A tensor, else a value of the state, else a metric; "step" where a whole step is missing or too many.
+  /// A tensor, else a value of the state, else a metric, else what is not attached; "step" where a whole step
+  /// is missing or too many.
   std::string name;
   std::string straight, other;  ///< what each of them says; empty: nothing
   std::size_t life = 0;         ///< from 1; 0: no life has it
 };
 
 /// Global generators that two undisturbed runs do not have alike: nobody seeds them, so they are no part of
-/// what a training computes (were one used, something else would differ too).
+/// what a training computes (were one used, something else would differ too). So with what is not attached.
 std::set<std::string> unseeded(const std::vector<TapStep>& straight, const std::vector<TapStep>& again);
 
 /// Names that the two do not have alike: tensors, then values, then metrics.
@@ -35,7 +36,8 @@ class Comparison {
   void add(std::size_t life, const std::vector<TapStep>& steps);
   /// This step need not be there.
   void excuse(std::uint64_t step) { seen_.insert(step); }
-  /// The earliest step that differs; within it tensors before values before metrics, each by name. `is_over`:
+  /// The earliest step that differs; within it tensors before values before metrics
+  /// before what is not attached, each by name. `is_over`:
   /// every step has to have been there by now.
   std::optional<Difference> first_difference(bool is_over) const;
 

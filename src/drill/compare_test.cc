@@ -106,5 +106,22 @@ TEST(Comparison, AGeneratorThatNobodySeedsIsLeftOut) {
   EXPECT_EQ(unseeded({with("a", "p", "t")}, {with("b", "p", "t")}), std::set<std::string>());
 }
 
+TEST(Comparison, WhatIsNotAttachedHasToComeBackToo) {
+  const auto with = [](std::map<std::string, std::string> left) {
+    TapStep out = step(1, "a");
+    out.not_attached = std::move(left);
+    return out;
+  };
+  Comparison c({with({{"clock", "1"}, {"ema", "1"}})},
+               unseeded({with({{"clock", "1"}})}, {with({{"clock", "2"}})}));
+  c.add(1, {with({{"clock", "3"}, {"ema", "1"}})});
+  c.add(2, {with({{"ema", ""}})});
+  c.add(3, {with({{"other", "2"}})});
+  EXPECT_FALSE(c.first_difference(true)) << "otherwise in every run, not to be taken, and not there";
+  c.add(4, {with({{"ema", "2"}})});
+  ASSERT_TRUE(c.first_difference(true));
+  EXPECT_EQ(c.first_difference(true)->name, "ema");
+}
+
 }  // namespace
 }  // namespace unbroken

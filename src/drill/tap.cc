@@ -38,9 +38,7 @@ Result<TapStep> parse_tap_line(std::string_view line) {
   out.tensors = texts_of(f, "tensors");
   out.values = texts_of(f, "values");
   out.metrics = texts_of(f, "metrics");
-  if (f.has("not_attached"))
-    for (const Json& name : f.array("not_attached", 10'000))
-      if (name.is_string()) out.not_attached.push_back(name.get<std::string>());
+  if (f.has("not_attached")) out.not_attached = texts_of(f, "not_attached");
   UNBROKEN_DO(f.end());
   return out;
 }

@@ -14,7 +14,7 @@ namespace unbroken {
 struct TapStep {
   std::uint64_t step = 0;  ///< completed steps
   std::map<std::string, std::string> tensors, values, metrics;
-  std::vector<std::string> not_attached;
+  std::map<std::string, std::string> not_attached;  ///< variable -> digest of its state; empty: none is known
   friend bool operator==(const TapStep&, const TapStep&) = default;
 };
 

@@ -19,9 +19,10 @@ TEST(Tap, ReadsALine) {
 
 TEST(Tap, ReadsWhatWasNotAttached) {
   const auto parsed = parse_tap_line(
-      R"({"attempt":1,"metrics":{},"not_attached":["scheduler","parts[0]"],"step":1,"tensors":{},"values":{}})");
+      R"({"attempt":1,"metrics":{},"not_attached":{"parts[0]":"","scheduler":"ab"},"step":1,"tensors":{},"values":{}})");
   ASSERT_TRUE(parsed.ok()) << parsed.error().what();
-  EXPECT_EQ(parsed.value().not_attached, (std::vector<std::string>{"scheduler", "parts[0]"}));
+  EXPECT_EQ(parsed.value().not_attached,
+            (std::map<std::string, std::string>{{"parts[0]", ""}, {"scheduler", "ab"}}));
 }
 
 TEST(Tap, LeavesOutALineThatAKillCutShort) {

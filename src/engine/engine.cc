@@ -215,19 +215,20 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, StateView state
 }
 
 Result<> Engine::tap(std::uint64_t step, const Metrics& metrics, std::span<const TensorView> tensors,
-                     const TapValues& values, const std::vector<std::string>& not_attached) {
+                     const TapValues& values, const TapValues& not_attached) {
   if (!has_tap()) return Done{};
   UNBROKEN_TRY(const std::vector<Xxh128> digests, digest_views(tensors, seams_.executor));
-  Json by_tensor = Json::object(), by_value = Json::object(), bits = Json::object();
+  Json by_tensor = Json::object(), by_value = Json::object(), bits = Json::object(), left = Json::object();
   for (std::size_t i = 0; i < digests.size(); ++i) by_tensor[tensors[i].name] = digests[i].hex();
   for (const auto& [name, text] : values) by_value[name] = text;
+  for (const auto& [name, text] : not_attached) left[name] = text;
   for (const auto& [name, value] : metrics) bits[name] = Nonce{std::bit_cast<std::uint64_t>(value)}.hex();
   UNBROKEN_TRY(const std::string line, canonical_json({{"step", step},
                                                        {"attempt", opened().attempt},
                                                        {"metrics", std::move(bits)},
                                                        {"tensors", std::move(by_tensor)},
                                                        {"values", std::move(by_value)},
-                                                       {"not_attached", not_attached}}));
+                                                       {"not_attached", std::move(left)}}));
   return options_.tap(line);
 }
 

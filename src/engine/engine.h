@@ -99,7 +99,7 @@ class Engine {
   /// The whole state after a step, for a drill: metrics by bits, every tensor by digest, the rest as text;
   /// and what has a state that no checkpoint will hold, by the names that the caller gives.
   Result<> tap(std::uint64_t step, const Metrics& metrics, std::span<const TensorView> tensors,
-               const TapValues& values, const std::vector<std::string>& not_attached = {});
+               const TapValues& values, const TapValues& not_attached = {});
 
   Result<> drain(const Deadline& by);
   /// Ends this life; saves in flight finish before. Idempotent.

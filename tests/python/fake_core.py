@@ -167,7 +167,7 @@ class Session:
                 dict(metrics),
                 dict(zip([t[0] for t in tensors], digests(tensors), strict=True)),
                 dict(scalars),
-                list(not_attached),
+                dict(not_attached),
             )
         )
 

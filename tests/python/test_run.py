@@ -358,7 +358,7 @@ def test_the_tap_sees_every_tensor_and_every_value(run_dir, fake):
     step, metrics, tensors, scalars, not_attached = run._session.taps[1]
     assert step == 2 and metrics == {"loss": 1.0}
     assert tensors.keys() == {"model.weight", "model.bias"}
-    assert not_attached == ["other"] and other is not model
+    assert not_attached.keys() == {"other"} and len(not_attached["other"]) == 32 and other is not model
     assert scalars["d.a.0"] == "1" and {"rng.torch.cpu", "rng.python.position", "run.epoch"} <= scalars.keys()
 
 

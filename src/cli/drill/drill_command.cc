@@ -76,7 +76,13 @@ std::string verdict_of(const DrillResult& result, std::uint64_t kills_wanted) {
   if (result.is_printed && !result.has_final && result.is_ok())
     out += "the final state was not compared: --final FILE names it\n";
   out += painted(headline(result), result.is_ok() ? Colour::green : Colour::red) + "\n";
-  if (result.is_ok()) return out;
+  if (result.is_ok()) {
+    for (const std::string& name : result.not_attached)
+      out += painted(fmt::format("{} is not attached: no checkpoint holds it, though nothing differed", name),
+                     Colour::yellow) +
+             "\n";
+    return out;
+  }
   out += (result.failure.empty() ? text_of(*result.difference) : result.failure) + "\n";
   for (const std::string& name : result.not_attached) out += fmt::format("{} was never attached\n", name);
   if (const std::string why = explanation(result); !why.empty()) out += why + "\n";

@@ -63,7 +63,8 @@ class Drill {
 
   void note_unattached(const LifeEnd& life) {
     std::set<std::string> names;
-    for (const TapStep& step : life.steps) names.insert(step.not_attached.begin(), step.not_attached.end());
+    for (const TapStep& step : life.steps)
+      for (const auto& [name, state] : step.not_attached) names.insert(name);
     out_.not_attached.assign(names.begin(), names.end());
   }
 

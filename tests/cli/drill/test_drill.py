@@ -141,6 +141,43 @@ def test_what_was_never_attached_is_named_as_the_suspect(attached, forgotten, tm
     assert status == 65 and "optimizer was never attached\nscheduler was never attached\n" in out
 
 
+HARMLESS = """
+import sys, time, torch, unbroken
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+ema = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+teacher = torch.nn.Linear(4, 4)
+with unbroken.Run(sys.argv[1], every=2) as run:
+    run.attach(model=model, optimizer=optimizer{attached})
+    for step in run.steps(16):
+        optimizer.zero_grad()
+        scaler.scale((model(torch.ones(1, 4)) - teacher(torch.ones(1, 4))).square().sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        ema.update_parameters(model)
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(("attached", "forgotten"), [("scaler", "ema"), ("ema", "scaler")])
+def test_what_was_forgotten_and_changes_no_result_is_caught_too(attached, forgotten, tmp_path):
+    pytest.importorskip("torch")
+    command = script(tmp_path, HARMLESS.format(attached=f", teacher=teacher, {attached}={attached}"), tmp_path / "real")
+    status, said, _ = drill(tmp_path, command, "--kills", "1", "--at", "steps")
+    assert status == 65 and said["ok"] is False and said["deterministic"] is True
+    assert said["first_difference"]["name"] == forgotten and said["not_attached"] == [forgotten]
+    assert said["explanation"] == f"No checkpoint holds what is not attached: {forgotten}."
+
+
+def test_what_is_not_attached_and_comes_back_all_the_same_is_said(tmp_path):
+    pytest.importorskip("torch")
+    command = script(tmp_path, HARMLESS.format(attached=", scaler=scaler, ema=ema"), tmp_path / "real")
+    status, out, _ = unbroken("drill", "--kills", "1", "--at", "steps", "--dir", tmp_path / "drill", "--", *command)
+    assert status == 0 and "0 differences\nteacher is not attached: no checkpoint holds it" in out
+
+
 def test_only_a_metric_that_differs_is_caught(tmp_path):
     code = """
 import sys, unbroken
