@@ -5,7 +5,7 @@ from __future__ import annotations
 from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.capture import Capture
-from unbroken.errors import Bug, Error, Misconfigured
+from unbroken.errors import Bug, Error, Misconfigured, say
 from unbroken._state.names import canonical
 from unbroken._state.watch import OptimizerWatch
 from unbroken.saving import Saving
@@ -120,5 +120,7 @@ class Saver:
     def give_up(self) -> None:
         """The body that asked for saves will not complete."""
         deferred, self._deferred, self._tags = self._deferred, [], []
+        if deferred:
+            say("warning: the save that was asked for was not taken: the body that asked for it did not complete")
         for saving, _ in deferred:
             saving._fail(Misconfigured("the body that asked for this save did not complete"))

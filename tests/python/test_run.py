@@ -59,6 +59,16 @@ def test_a_broken_body_is_not_completed_and_not_saved(run_dir):
         assert run.state["seen"] < 3
 
 
+def test_a_save_that_a_broken_body_asked_for_is_said_to_be_missing(run_dir, capsys):
+    with unbroken.Run(run_dir, every=100) as run:
+        for step in run.steps(9):
+            if step == 3:
+                saving = run.save(wait=False)
+                break
+    assert isinstance(saving.durable.exception(), Misconfigured)
+    assert capsys.readouterr().err.count("the save that was asked for was not taken") == 1
+
+
 def test_an_exception_leaves_no_save_of_its_body_and_is_not_hidden(run_dir):
     def body(run, step):
         run.state["seen"] = step
