@@ -6,7 +6,7 @@ target_include_directories(unbroken_store_suite PUBLIC "${PROJECT_SOURCE_DIR}/te
 target_link_libraries(unbroken_store_suite PUBLIC unbroken_world GTest::gmock PRIVATE unbroken_warnings)
 
 file(GLOB conformance_tests CONFIGURE_DEPENDS tests/conformance/*_test.cc)
-unbroken_test(conformance_test SOURCES ${conformance_tests} DEPENDS filestore os sim LIBRARIES unbroken_store_suite)
+unbroken_test(conformance_test SOURCES ${conformance_tests} DEPENDS filestore os sim snapshot LIBRARIES unbroken_store_suite)
 
 # Whole runs in the simulator, on the real engine: tests/sim.
 add_library(unbroken_toy STATIC tests/sim/toy_run.cc tests/sim/scenarios.cc)
