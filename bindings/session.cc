@@ -119,7 +119,7 @@ class PySession {
     run.every = nb::cast<std::string>(options["every"]);
     for (const auto& [name, into] :
          {std::pair("mtti", &run.mtti), std::pair("rpo", &run.rpo), std::pair("every_min", &run.every_min),
-          std::pair("every_max", &run.every_max)})
+          std::pair("every_max", &run.every_max), std::pair("max_wait", &run.max_wait)})
       if (options.contains(name) && !options[name].is_none()) *into = nb::cast<std::string>(options[name]);
     run.keep_last = nb::cast<std::uint32_t>(options["keep_last"]);
     run.keep_every = nb::cast<std::uint64_t>(options["keep_every"]);
@@ -127,6 +127,7 @@ class PySession {
       const auto [metric, mode] = nb::cast<std::pair<std::string, std::string>>(best);
       run.keep_best = KeepBest{metric, mode};
     }
+    if (options.contains("busy")) run.busy = nb::cast<std::string>(options["busy"]);
     run.resume = nb::cast<std::string>(options["resume"]);
     run.is_fresh_allowed = nb::cast<bool>(options["fresh"]);
     run.is_takeover = nb::cast<bool>(options["takeover"]);
@@ -223,7 +224,10 @@ class PySession {
     return out;
   }
   bool is_best(const Metrics& metrics) { return engine_->is_best(metrics); }
-  bool is_due(std::uint64_t step) { return engine_->is_due(step); }
+  bool is_due(std::uint64_t step) {
+    const nb::gil_scoped_release released;  // it may wait
+    return engine_->is_due(step);
+  }
   void boundary(std::uint64_t step) {
     auto done = [&] {
       const nb::gil_scoped_release released;

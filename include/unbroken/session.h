@@ -38,8 +38,11 @@ struct RunOptions {
   std::uint64_t keep_every = 0;  ///< checkpoints of steps that are multiples of it are saved and kept
   std::optional<KeepBest> keep_best = {};  ///< the checkpoint with the best value of a metric is kept
   std::string resume = "newest";           ///< or "1200", "1200.a3", "best:loss", "tag:NAME"
-  bool is_fresh_allowed = false;           ///< permits a start from nothing where nothing valid is left
-  bool is_takeover = false;                ///< takes the run from an owner that is alive
+  /// A save that falls due while one is in flight: "skip" counts it, "wait" waits for the other, for at most
+  /// `max_wait` ("30s"), and skips it then.
+  std::string busy = "skip", max_wait = {};
+  bool is_fresh_allowed = false;  ///< permits a start from nothing where nothing valid is left
+  bool is_takeover = false;       ///< takes the run from an owner that is alive
   bool raises_on_save_error = false;
   std::string group = {};  ///< files are readable and writable by this group
 };

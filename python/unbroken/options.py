@@ -14,7 +14,7 @@ from unbroken.errors import Misconfigured, comes_later
 
 #: keywords of later versions and the value that means "not used"
 LATER = {
-    "busy": "skip", "max_wait": None, "arena": None, "max_bandwidth": None,
+    "arena": None, "max_bandwidth": None,
 }  # fmt: skip
 
 _MANY = 2**32
@@ -160,7 +160,7 @@ def checked_tag(value) -> list[str]:
 
 
 def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group, keep_best=None, keep_every=None,
-                    mtti=None, rpo=None, every_min=None, every_max=None) -> dict:  # fmt: skip
+                    mtti=None, rpo=None, every_min=None, every_max=None, busy="skip", max_wait=None) -> dict:  # fmt: skip
     """Options for the core. Errors: Misconfigured, naming the keyword."""
     if not _is_text(every) and not _is_count(every, -_MANY):
         raise Misconfigured(f'every={every!r}: give a number of steps (every=50), a duration (every="10min") or "auto"')
@@ -170,6 +170,8 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         raise Misconfigured(f"keep_last={keep_last!r}: at least 1 checkpoint, and fewer than {_MANY}")
     if not isinstance(on_save_error, str) or on_save_error not in ("warn", "raise"):
         raise Misconfigured(f'on_save_error={on_save_error!r}: "warn" or "raise"')
+    if not isinstance(busy, str) or busy not in ("skip", "wait"):
+        raise Misconfigured(f'busy={busy!r}: "skip" or "wait"')
     check_environment()  # the core takes what is in it
     if group is not None and not (_is_text(group) and group):
         raise Misconfigured(f"group={group!r}: the name of a group")
@@ -186,6 +188,8 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         "rpo": checked_duration("rpo", rpo),
         "every_min": checked_duration("every_min", every_min),
         "every_max": checked_duration("every_max", every_max),
+        "busy": busy,
+        "max_wait": checked_duration("max_wait", max_wait),
         "raises_on_save_error": on_save_error == "raise",
         "versions": versions(),
     }

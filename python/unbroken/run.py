@@ -50,6 +50,9 @@ class Run:
     For every="auto", durations: `mtti`, how often you expect the run to die; `rpo`, never lose more; `every_min`,
     `every_max`, bounds. Errors: Misconfigured, at once.
 
+    `busy`: a save that falls due while one is in flight is skipped and counted ("skip"), or the step waits for the other
+    one ("wait"), for at most `max_wait` ("30s"), and is skipped and counted then.
+
     `check=True`: what is copied while the training goes on (see `fence`) is proved unchanged byte by byte at each save, not
     in turn; a boundary then costs as much as to hash all of it.
 
@@ -63,11 +66,13 @@ class Run:
 
     def __init__(self, path, *, every="auto", keep_last=3, keep_best=None, keep_every=None, resume="newest", fresh=False, takeover=False,
                  on_save_error="warn", group=None, mtti=None, rpo=None, every_min=None, every_max=None,
-                 missing=None, unread=None, rename=None, cast=None, only=None, init_from=None, check=False, **later):  # fmt: skip
+                 missing=None, unread=None, rename=None, cast=None, only=None, init_from=None, check=False,
+                 busy="skip", max_wait=None, **later):  # fmt: skip
         options.refuse_later(later)
         settings = options.session_options(
             every=every, keep_last=keep_last, keep_best=keep_best, keep_every=keep_every, resume=resume, fresh=fresh, takeover=takeover,
             on_save_error=on_save_error, group=group, mtti=mtti, rpo=rpo, every_min=every_min, every_max=every_max,
+            busy=busy, max_wait=max_wait,
         )  # fmt: skip
         is_proved_whole = options.checked_bool("check", check)
         ways = Ways(missing, unread, rename, cast, only)

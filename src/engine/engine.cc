@@ -98,8 +98,15 @@ bool Engine::is_due(std::uint64_t step) {
   const Pace::Verdict verdict = pace_->decide(step, now, background_->is_saving());
   decided_s_ += seconds_of(seams_.clock.now() - now);
   decisions_ += 1;
-  if (verdict == Pace::Verdict::skipped) status_->save_skipped();
-  return verdict == Pace::Verdict::yes;
+  if (verdict != Pace::Verdict::skipped) return verdict == Pace::Verdict::yes;
+  const auto is_idle = [this] { return !background_->is_saving(); };
+  if (options_.busy_wait > Duration::zero() &&
+      seams_.executor.wait(is_idle, seams_.within(options_.busy_wait)).ok()) {
+    stalled_since_ = now;
+    return true;
+  }
+  status_->save_skipped();
+  return false;
 }
 
 std::optional<double> Engine::best_so_far() {
@@ -170,6 +177,7 @@ void Engine::fence() {
 }
 
 void Engine::save_failed(std::uint64_t step, const Error& error) {
+  stalled_since_.reset();
   status_->save_failed(background_->next_id(step), error, true);
 }
 

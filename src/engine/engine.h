@@ -25,6 +25,8 @@ struct EngineOptions {
   OpenOptions open;
   PaceOptions pace;
   bool raises_on_save_error = false;
+  /// A save that falls due while one is in flight waits so long for it, and is skipped then.
+  Duration busy_wait = Duration::zero();
   std::map<std::string, std::string> provenance;
   /// Receives one line per completed step while a drill watches; empty else.
   std::function<Result<>(const std::string&)> tap;
@@ -70,14 +72,16 @@ class Engine {
   /// reached the host. Errors: bad_argument (closed; a metric whose name is no text).
   Result<> log(std::uint64_t step, const Metrics& metrics);
   /// Should the state after `step` be saved? One that falls due by a given schedule while another is in
-  /// flight is skipped and counted.
+  /// flight waits, or is skipped and counted, as the options say.
   bool is_due(std::uint64_t step);
   /// Is the metric of keep_best among these, finite, and better than that of every checkpoint of the run and
   /// every save on its way? The state at hand is to be saved then, whatever else is in flight.
   bool is_best(const Metrics& metrics);
   /// The loop waits from here on, for a save that follows: what the caller gathers for it is part of its
   /// cost.
-  void begin_save() { stalled_since_ = seams_.clock.now(); }
+  void begin_save() {
+    if (!stalled_since_) stalled_since_ = seams_.clock.now();
+  }
   /// Takes a snapshot and hands it to the background. The live state may change once this returns, but for
   /// `state.later`, which may after fence(). Where one of those was written before, the save fails, its
   /// tensor is copied at once from then on, and the next step is due. A step

@@ -50,6 +50,36 @@ TEST(Save, OfAStepThatIsSavedGivesThatSaveAgain) {
   });
 }
 
+TEST(Save, ThatFallsDueWhileOneIsInFlightWaitsForItWhereThatIsWanted) {
+  EngineOptions options = test_options();
+  options.busy_wait = std::chrono::hours(1);
+  TestRun run;
+  run.live(
+      [&](TestLife& me) {
+        ASSERT_TRUE(me.restore().ok());
+        EXPECT_TRUE(me.engine->is_due(1));
+        const auto first = me.save(1).value();
+        EXPECT_TRUE(me.engine->is_due(2));
+        EXPECT_TRUE(first->has_reached(Stage::durable));
+        EXPECT_EQ(me.engine->stats().saves.skipped, 0u);
+      },
+      options);
+}
+
+TEST(Save, ThatWaitedLongEnoughIsSkipped) {
+  EngineOptions options = test_options();
+  options.busy_wait = std::chrono::nanoseconds(1);
+  TestRun run;
+  run.live(
+      [&](TestLife& me) {
+        ASSERT_TRUE(me.restore().ok());
+        ASSERT_TRUE(me.save(1).ok());
+        EXPECT_FALSE(me.engine->is_due(2));
+        EXPECT_EQ(me.engine->stats().saves.skipped, 1u);
+      },
+      options);
+}
+
 // failure: NVIDIA/nvidia-resiliency-ext#373
 TEST(Save, ThatFallsDueWhileOneIsInFlightIsSkippedAndCounted) {
   TestRun run;

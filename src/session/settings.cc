@@ -44,6 +44,19 @@ Result<PaceOptions> pace_options(const Process& process, const RunOptions& optio
   return out;
 }
 
+Result<Duration> busy_wait_of(const RunOptions& options) {
+  if (options.busy != "skip" && options.busy != "wait")
+    return Error(Code::bad_argument, fmt::format("busy: \"{}\" is neither skip nor wait", options.busy));
+  if (options.busy == "skip" && !options.max_wait.empty())
+    return Error(Code::bad_argument, "max_wait: belongs to busy=\"wait\"");
+  if (options.busy == "skip") return Duration::zero();
+  double wait_s = std::chrono::duration<double>(kCallLimit).count();
+  UNBROKEN_DO(read_duration("max_wait", options.max_wait, wait_s));
+  const std::chrono::duration<double> wait(
+      std::min(wait_s, std::chrono::duration<double>(kCallLimit).count()));
+  return std::chrono::duration_cast<Duration>(wait);
+}
+
 Result<std::optional<BestRule>> best_rule_of(const RunOptions& options) {
   if (!options.keep_best) return std::optional<BestRule>{};
   const auto& [metric, mode] = *options.keep_best;
@@ -81,6 +94,7 @@ Result<EngineOptions> engine_options(const Process& process, const RunOptions& o
   out.open.is_fresh_allowed = options.is_fresh_allowed;
   out.open.is_takeover = options.is_takeover || process.env("UNBROKEN_TAKEOVER") == "1";
   out.open.has_sign = has_sign(options);
+  UNBROKEN_TRY(out.busy_wait, busy_wait_of(options));
   out.raises_on_save_error = options.raises_on_save_error;
   UNBROKEN_TRY(out.tap, tap_of(process));
   return out;
