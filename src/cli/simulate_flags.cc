@@ -39,6 +39,13 @@ Result<double> number(std::string_view flag, const std::string& text) {
   return refuse(flag, fmt::format("\"{}\" is not a number", text));
 }
 
+/// What means nothing without another flag.
+Result<> belongs_to(const std::string& text, std::string_view flag, const std::string& other,
+                    std::string_view to) {
+  if (!text.empty() && other.empty()) return refuse(flag, fmt::format("belongs to --{}", to));
+  return Done{};
+}
+
 /// One line that is written over, on a terminal only.
 class Progress {
  public:
@@ -106,7 +113,7 @@ SimulateFlags::SimulateFlags(CLI::App& app) {
   app.add_option("--seeds", seeds_, "how many runs (20)")->type_name("N");
   app.add_option("--seed", seed_, "the first of them (1)")->type_name("S");
   app.add_option("--law", law_, "exponential or weibull: how long a node lives")->type_name("LAW");
-  app.add_option("--shape", shape_, "of Weibull: below 1 nodes die young")->type_name("K");
+  app.add_option("--shape", shape_, "of Weibull: below 1 nodes die young")->type_name("K")->check(not_empty);
   app.add_option("--trace", trace_,
                  "lives from a CSV: time_s (when each ended), perhaps recovery_s and interval_s")
       ->type_name("FILE.csv")
@@ -114,18 +121,26 @@ SimulateFlags::SimulateFlags(CLI::App& app) {
   app.add_option("--correlated", correlated_, "share of the failures that take 16 nodes at once (0)")
       ->type_name("F");
   app.add_option("--stragglers", stragglers_, "nodes that become slow, per 1,000 node-days (0)")
-      ->type_name("X");
+      ->type_name("X")
+      ->check(not_empty);
   app.add_option("--straggler-slowdown", slowdown_, "share of the speed lost while one is there (0.3)")
-      ->type_name("S");
-  app.add_option("--straggler-lasts", lasts_, "until it is found and replaced (1h)")->type_name("D");
+      ->type_name("S")
+      ->check(not_empty);
+  app.add_option("--straggler-lasts", lasts_, "until it is found and replaced (1h)")
+      ->type_name("D")
+      ->check(not_empty);
   app.add_option("--slow-writes", slow_writes_, "share of the saves in which one writer is slow (0)")
-      ->type_name("F");
+      ->type_name("F")
+      ->check(not_empty);
   app.add_option("--slow-write-factor", slow_factor_, "how many times as long such a save persists (5)")
-      ->type_name("X");
+      ->type_name("X")
+      ->check(not_empty);
   app.add_option("--first-save", first_save_, "each life saves after its first step, which takes so long")
-      ->type_name("D");
+      ->type_name("D")
+      ->check(not_empty);
   app.add_option("--first-stall", first_stall_, "how long that save blocks the loop (as any other)")
-      ->type_name("D");
+      ->type_name("D")
+      ->check(not_empty);
   app.add_option("--threads", threads_, "seeds that run at once (1)")->type_name("N");
 }
 
@@ -160,14 +175,19 @@ Result<Stragglers> SimulateFlags::stragglers() const {
   Stragglers out;
   const auto within = [](std::string_view flag, const std::string& text, double min, double max,
                          double& into) -> Result<> {
+    if (text.empty()) return Done{};
     UNBROKEN_TRY(into, number(flag, text));
     if (into >= min && into <= max) return Done{};
     return refuse(flag, fmt::format("{} is not from {:.3g} to {:.3g}", text, min, max));
   };
+  UNBROKEN_DO(belongs_to(slowdown_, "straggler-slowdown", stragglers_, "stragglers"));
+  UNBROKEN_DO(belongs_to(lasts_, "straggler-lasts", stragglers_, "stragglers"));
+  UNBROKEN_DO(belongs_to(slow_factor_, "slow-write-factor", slow_writes_, "slow-writes"));
   UNBROKEN_DO(within("stragglers", stragglers_, 0, 1e6, out.per_1000_node_days));
   UNBROKEN_DO(within("straggler-slowdown", slowdown_, 0, 0.99, out.slowdown));
   UNBROKEN_DO(within("slow-writes", slow_writes_, 0, 1, out.write_share));
   UNBROKEN_DO(within("slow-write-factor", slow_factor_, 1, 1e6, out.write_factor));
+  if (lasts_.empty()) return out;
   UNBROKEN_TRY(out.lasts_s, parse_duration_s(lasts_, "--straggler-lasts"));
   if (!std::isfinite(out.lasts_s) || out.lasts_s <= 0)
     return refuse("straggler-lasts", fmt::format("\"{}\" is not above 0 and finite", lasts_));
@@ -175,7 +195,7 @@ Result<Stragglers> SimulateFlags::stragglers() const {
 }
 
 Result<std::optional<FirstSave>> SimulateFlags::first(const SavePlan& saves) const {
-  if (first_save_.empty() && !first_stall_.empty()) return refuse("first-stall", "belongs to --first-save");
+  UNBROKEN_DO(belongs_to(first_stall_, "first-stall", first_save_, "first-save"));
   if (first_save_.empty()) return std::optional<FirstSave>();
   const auto finite = [](std::string_view flag, const std::string& text) -> Result<double> {
     UNBROKEN_TRY(const double value, parse_duration_s(text, fmt::format("--{}", flag)));

@@ -32,8 +32,8 @@ class SimulateFlags {
 
   std::string seeds_ = "20", seed_ = "1", threads_ = "1", law_ = "exponential";
   std::string shape_, trace_, correlated_ = "0";
-  std::string stragglers_ = "0", slowdown_ = "0.3", lasts_ = "1h", slow_writes_ = "0", slow_factor_ = "5";
-  std::string first_save_, first_stall_;
+  // Empty: not said.
+  std::string stragglers_, slowdown_, lasts_, slow_writes_, slow_factor_, first_save_, first_stall_;
 };
 
 }  // namespace unbroken

@@ -343,5 +343,20 @@ TEST(Trace, RefusesWhatItCannotFollow) {
     EXPECT_TRUE(parse_trace(text).is(Code::bad_argument)) << text;
 }
 
+TEST(Trace, PassesOverNoColumnAndNoCell) {
+  const std::vector<std::pair<const char*, const char*>> refusals{
+      {"time_s,recovery\n1,2\n", "line 1: the column \"recovery\" is none of"},
+      {"time_s,\n1,2\n", "line 1: the column \"\" is none of"},
+      {"recovery_s\n1\n", "no column time_s"},
+      {"time_s,time_s\n1,2\n", "line 1: the column \"time_s\" stands there twice"},
+      {"time_s,recovery_s\n1,2\n3\n", "line 3: has 1 of the header's 2 cells"},
+      {"time_s\n1,2\n", "line 2: has 2 of the header's 1 cells"}};
+  for (const auto& [text, says] : refusals) {
+    const auto trace = parse_trace(text);
+    ASSERT_TRUE(trace.is(Code::bad_argument)) << text;
+    EXPECT_NE(trace.error().what().find(says), std::string::npos) << trace.error().what();
+  }
+}
+
 }  // namespace
 }  // namespace unbroken

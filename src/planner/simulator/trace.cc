@@ -1,10 +1,13 @@
 // The lives of a job that was watched, read from a CSV.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "planner/simulator/simulate.h"
 
 namespace unbroken {
@@ -27,13 +30,24 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return out;
 }
 
-Columns columns_of(const std::vector<std::string_view>& header) {
+/// A column `node` is for people; no other is passed over, as it may be one of ours that is misspelt.
+Result<Columns> columns_of(const std::vector<std::string_view>& header) {
   Columns out;
+  std::size_t node = Columns::kNone;
+  const std::array<std::pair<std::string_view, std::size_t*>, 4> known{
+      {{"time_s", &out.time}, {"recovery_s", &out.recovery}, {"interval_s", &out.interval}, {"node", &node}}};
   for (std::size_t i = 0; i < header.size(); ++i) {
-    if (header[i] == "time_s") out.time = i;
-    if (header[i] == "recovery_s") out.recovery = i;
-    if (header[i] == "interval_s") out.interval = i;
+    const std::string name = printable(header[i].substr(0, 64));
+    const auto* const it =
+        std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == header[i]; });
+    if (it == known.end())
+      return Error(Code::bad_argument,
+                   fmt::format("the column \"{}\" is none of time_s, recovery_s, interval_s, node", name));
+    if (*it->second != Columns::kNone)
+      return Error(Code::bad_argument, fmt::format("the column \"{}\" stands there twice", name));
+    *it->second = i;
   }
+  if (out.time == Columns::kNone) return Error(Code::bad_argument, "the header has no column time_s");
   return out;
 }
 
@@ -47,9 +61,10 @@ Result<double> seconds_in(std::string_view cell, bool may_be_infinite) {
   return value;
 }
 
+/// Of a line with as many cells as the header.
 Result<TracedLife> life_in(const std::vector<std::string_view>& cells, const Columns& columns) {
   const auto cell = [&](std::size_t column) {
-    return column < cells.size() ? cells[column] : std::string_view();
+    return column == Columns::kNone ? std::string_view() : cells[column];
   };
   TracedLife out;
   UNBROKEN_TRY(out.ends_s, seconds_in(cell(columns.time), false));
@@ -71,7 +86,7 @@ Result<std::vector<TracedLife>> parse_trace(std::string_view csv) {
   };
   std::vector<TracedLife> out;
   Columns columns;
-  bool has_header = false;
+  std::size_t width = 0;  // of the header
   std::size_t number = 0;
   if (csv.starts_with(kByteOrderMark)) csv.remove_prefix(kByteOrderMark.size());
   for (std::string_view line : split(csv, '\n')) {
@@ -79,12 +94,15 @@ Result<std::vector<TracedLife>> parse_trace(std::string_view csv) {
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (line.empty()) continue;
     const auto cells = cells_of(line);
-    if (!has_header) {
-      has_header = true;
-      columns = columns_of(cells);
-      if (columns.time == Columns::kNone) return refuse(number, "the header has no column time_s");
+    if (width == 0) {
+      auto header = columns_of(cells);
+      if (!header.ok()) return refuse(number, header.error().what());
+      columns = header.value();
+      width = cells.size();
       continue;
     }
+    if (cells.size() != width)
+      return refuse(number, fmt::format("has {} of the header's {} cells", cells.size(), width));
     const auto life = life_in(cells, columns);
     if (!life.ok()) return refuse(number, life.error().what());
     const double ends_s = life.value().ends_s;
@@ -93,7 +111,7 @@ Result<std::vector<TracedLife>> parse_trace(std::string_view csv) {
                     fmt::format("{} comes after {}: times must be sorted", ends_s, out.back().ends_s));
     out.push_back(life.value());
   }
-  if (!has_header) return refuse(1, "the header has no column time_s");
+  if (width == 0) return refuse(1, "the header has no column time_s");
   return out;
 }
 
