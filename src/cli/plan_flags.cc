@@ -26,7 +26,7 @@ PlanFlags::PlanFlags(CLI::App& app) : app_(app) {
   app.add_option("--tier", tiers_,
                  "NAME:stall=D,persist=D,recovers=F,recovery=D[,price=X]; repeated, cheapest first")
       ->type_name("TIER")
-      ->expected(1, 64)
+      ->expected(1, static_cast<int>(kTiersMax))
       ->allow_extra_args(false);
   app.add_option("--chart", chart, "write a picture of the waste over the interval")
       ->type_name("FILE.svg|FILE.html")

@@ -157,6 +157,8 @@ Result<TierInput> parse_tier(std::string_view text, double default_recovery_s) {
 
 /// No value is so long; and an error would repeat it.
 Result<> check_lengths(const Settings& settings) {
+  if (settings.tiers.size() > kTiersMax)
+    return refuse("tier", fmt::format("{} tiers are too many: at most {}", settings.tiers.size(), kTiersMax));
   for (const auto& [name, value] : settings.values)
     if (value.size() > kTextMax) return refuse(name, fmt::format("{} characters are too many", value.size()));
   for (const std::string& tier : settings.tiers)

@@ -43,7 +43,8 @@ struct SavePlan {
   double efficiency() const;
   Waste waste() const;
   bool has_tiers() const { return tiers.size() > 1; }
-  /// Worst and mean age of the newest state that can be resumed from.
+  /// Worst and mean of what a failure loses, down to the newest state that can be resumed from. The mean is
+  /// over those with a notice too, which lose nothing.
   double max_lost_s() const;
   double max_lost_of(const TierPlan& tier) const;  ///< of a failure that sends back to this one, in use
   double mean_lost_s() const;

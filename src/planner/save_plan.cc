@@ -152,15 +152,19 @@ double SavePlan::period_of(const TierPlan& tier) const {
 }
 
 double SavePlan::mean_lost_s() const {
-  return mean_over_failures(
-      [&](const TierPlan& tier) { return unbroken::mean_lost_s(period_of(tier), tier.times.persist_s); });
+  return (1 - times.notice_share) * mean_over_failures([&](const TierPlan& tier) {
+           return unbroken::mean_lost_s(period_of(tier), tier.times.persist_s);
+         });
 }
 
 Ettr SavePlan::ettr() const {
-  // With tiers half of what lies between two saves of the one that a failure goes back to.
-  const double before_s = mean_over_failures([&](const TierPlan& tier) {
-    return tier.times.recovery_s + (has_tiers() ? period_of(tier) : interval_s) / 2;
-  });
+  // With tiers half of what lies between two saves of the one that a failure goes back to; nothing of it
+  // after a notice, but the emergency save.
+  const double g = times.notice_share;
+  const double before_s = g * times.notice_cost_s + mean_over_failures([&](const TierPlan& tier) {
+                            const double between_s = has_tiers() ? period_of(tier) : interval_s;
+                            return tier.times.recovery_s + (1 - g) * between_s / 2;
+                          });
   return unbroken::ettr({.interval_s = interval_s,
                          .stall_s = mean_stall_s(),
                          .recovery_s = before_s - interval_s / 2,

@@ -144,13 +144,13 @@ const std::vector<Preset>& presets() {
       {"rsc-2",
        "16,384 accelerators at the failure rate of Meta's RSC-2 (HPCA 2025)",
        {{"gpus", "16384"}, {"failures-per-1000-node-days", "2.34"}, {"stall", "5min"}, {"recovery", "5min"}}},
-      // 419 unexpected interruptions in 54 days: 54 x 86,400 s / 419.
+      // 419 unexpected interruptions in 54 days on 2,048 nodes: 54 d x 2,048 / 419.
       {"llama3",
        "Llama 3 405B: 16,384 H100, 419 unexpected interruptions in 54 days",
-       {{"gpus", "16384"}, {"mtti", "11135.08353221957s"}, {"stall", "30s"}, {"recovery", "10min"}}},
+       {{"gpus", "16384"}, {"node-mtbf", "22804651.07398568s"}, {"stall", "30s"}, {"recovery", "10min"}}},
       {"bloom",
        "BLOOM 176B: 384 A100, 2.3 TB written in 40 s, one failure a week",
-       {{"gpus", "384"}, {"mtti", "7d"}, {"state", "2.3TB"}, {"stall", "40s"}}}};
+       {{"gpus", "384"}, {"node-mtbf", "336d"}, {"state", "2.3TB"}, {"stall", "40s"}}}};
   return kPresets;
 }
 

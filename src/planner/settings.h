@@ -19,6 +19,8 @@ struct Flag {
 };
 const std::vector<Flag>& plan_flags();
 
+inline constexpr std::size_t kTiersMax = 64;
+
 struct Settings {
   std::map<std::string, std::string, std::less<>> values;  ///< by flag name; "true" for a switch
   std::vector<std::string> tiers;                          ///< each as after `--tier`
