@@ -58,7 +58,7 @@ def main():
     x = torch.randn(96, 8)
     data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True))
     loader = StatefulDataLoader(data, batch_size=16, shuffle=True)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**14, growth_interval=5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16, growth_interval=5)
     ema = EMAWeightAveraging(decay=0.9)
     saver = ModelCheckpoint(folder, every_n_train_steps=EVERY, save_last=True)
     trainer = Trainer(

@@ -155,15 +155,24 @@ class Witness:
             elif isinstance(value, (list, tuple)):
                 pending += [(f"{path}[{i}]", item) for i, item in enumerate(value)]
             elif not isinstance(value, type) and self.is_opened(type(value)):
-                pending += [(f"{path}.{key}", item) for key, item in getattr(value, "__dict__", {}).items()]
+                hidden = "_" if self.is_derived(type(value)) else "\0"
+                held = getattr(value, "__dict__", {}).items()
+                pending += [(f"{path}.{key}", item) for key, item in held if not key.startswith(hidden)]
         return paths, values
 
     def is_opened(self, kind):
         """Are its attributes of interest: of the script's own classes, and of what gives out data."""
         if kind.__module__.startswith(("torch.utils.data", "torchdata")):
             return True
+        return self.is_scripts(kind)
+
+    def is_scripts(self, kind):
         path = getattr(sys.modules.get(kind.__module__), "__file__", None)
         return kind.__module__ == "__main__" or (path is not None and self.is_own(path))
+
+    def is_derived(self, kind):
+        """Does a library keep things of its own in it: a sum of losses to be logged, say."""
+        return self.is_scripts(kind) and not all(base is object or self.is_scripts(base) for base in kind.__mro__)
 
 
 def unused(found, name):
