@@ -20,14 +20,12 @@ def only(folder, pattern):
 
 
 def make_elsewhere(python):
-    """An environment of its own that has the project's NumPy and nothing else of it; its interpreter."""
+    """An environment of its own into which a .pth file leads the project's NumPy and torch; its interpreter."""
     shutil.rmtree(elsewhere := RAW / "elsewhere", ignore_errors=True)
     venv.create(elsewhere, with_pip=True)
     site = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(elsewhere)}))
     libraries = python.parent.parent / site.relative_to(elsewhere)
-    for package in ("numpy", "numpy.libs"):
-        if (libraries / package).exists():
-            (site / package).symlink_to(libraries / package)
+    (site / "project.pth").write_text(f"{libraries}\n")  # after its own packages
     return elsewhere / "bin/python"
 
 
@@ -43,10 +41,11 @@ def build_wheel(steps, python):
         return
     shutil.copy(only(RAW, "*.tar.gz"), DIST)
     there = make_elsewhere(python)
+    without_compiler = {"PATH": str(there.parent), "PYTHONPATH": ""}
     install = [there, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps",
                only(DIST, "*.whl")]
-    if steps.run("wheel: installed elsewhere", install):
+    if steps.run("wheel: installed elsewhere", install, env=without_compiler):
         steps.run("wheel: used elsewhere", [there, "-I", ROOT / "tests/wheel/used_elsewhere.py", there.parent / "unbroken"],
-                  env={"PYTHONPATH": ""})
+                  env=without_compiler)
     for path in sorted(DIST.iterdir()):
         print(path.relative_to(ROOT))
