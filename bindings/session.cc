@@ -163,6 +163,7 @@ class PySession {
     PyLoader py(std::move(loader));
     auto done = [&] {
       const nb::gil_scoped_release released;
+      runtime_->begin_load();
       return engine_->restore(py, by());
     }();
     if (py.exception()) std::rethrow_exception(py.exception());
@@ -229,6 +230,7 @@ class PySession {
     return engine_->is_due(step);
   }
   void boundary(std::uint64_t step) {
+    runtime_->end_load();
     auto done = [&] {
       const nb::gil_scoped_release released;
       return engine_->boundary(step);
@@ -305,11 +307,12 @@ class PySession {
     const nb::gil_scoped_release released;
     return engine_->drain(runtime_->seams().within(limit_of(timeout_s))).ok();
   }
-  void close() {
+  void close(std::optional<int> code) {
+    runtime_->end_load();
     if (guard_.is_child()) return;
     auto done = [&] {
       const nb::gil_scoped_release released;
-      return engine_->close(by());
+      return engine_->close(by(), code);
     }();
     unwrap(std::move(done));
   }
@@ -359,7 +362,7 @@ void bind_session(nb::module_& m) {
       .def("health", &PySession::health)
       .def("take_messages", &PySession::take_messages, nb::arg("goes_on"))
       .def("drain", &PySession::drain, nb::arg("timeout_s").none())
-      .def("close", &PySession::close);
+      .def("close", &PySession::close, nb::arg("code").none() = nb::none());
 }
 
 }  // namespace unbroken::bindings

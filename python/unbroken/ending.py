@@ -23,6 +23,15 @@ class EndsProcess(Exception):
         return f"error: {self}"
 
 
+def status_of(error: BaseException) -> int:
+    """With what the process ends where nobody catches this one."""
+    if isinstance(error, EndsProcess):
+        return error.exit_code
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    return 1
+
+
 _closers: list = []  # what is to be called at the end of the process
 _status: int | None = None  # the process must not end with 0: an error or a stop ended a thread
 _owner: int | None = None  # the process that has our hooks; children that it forks inherit them

@@ -486,9 +486,9 @@ class Run:
 
         Errors: Superseded; Interrupted, where SIGTERM came after the last boundary.
         """
-        self._close(is_quiet=False)
+        self._close(is_quiet=False, code=0)
 
-    def _close(self, is_quiet: bool) -> None:
+    def _close(self, is_quiet: bool, code: int | None = None) -> None:
         if self._is_closed or self._is_inert:
             return
         self._is_closed = True
@@ -502,7 +502,10 @@ class Run:
                         self._save_for_stop()
                 while call(self._session.drain, _SLICE_S) is False:
                     pass
-            call(self._session.close)
+            if self._stop.is_pending and not is_quiet:
+                is_saved = self._is_whole and (not self._has_completed or self._saver.settle(self._step)[0])
+                code = 75 if is_saved else 76
+            call(self._session.close, code)
             self._say_messages()
         except (Exception, SystemExit) as error:
             if not is_quiet:
@@ -526,7 +529,7 @@ class Run:
         if kind is None:
             self.close()
         else:
-            self._close(is_quiet=True)
+            self._close(is_quiet=True, code=ending.status_of(value))
 
     # -- small things
 

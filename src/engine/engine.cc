@@ -256,12 +256,12 @@ Result<> Engine::drain(const Deadline& by) {
   return background_ ? background_->drain(by) : Result<>(Done{});
 }
 
-Result<> Engine::close(const Deadline& by) {
+Result<> Engine::close(const Deadline& by, std::optional<int> code) {
   if (!background_ || is_closed_) return Done{};
   UNBROKEN_DO(background_->drain(by));
   const Instant now = seams_.clock.now();
   follow_costs(now);
-  background_->say_closed(pace_->account(now, seams_.clock.wall_unix_ms(), true));
+  background_->say_closed(pace_->account(now, seams_.clock.wall_unix_ms(), true, code));
   is_closed_ = true;
   if (auto fence = status_->fence()) return std::move(*fence);
   return Done{};

@@ -106,9 +106,10 @@ class Engine {
                const TapValues& values, const TapValues& not_attached = {});
 
   Result<> drain(const Deadline& by);
-  /// Ends this life; saves in flight finish before. Idempotent.
+  /// Ends this life; saves in flight finish before. Idempotent. `code`: the status that the process will end
+  /// with, for whoever asks how this life ended.
   /// Errors: late (it is still open); fenced (it is closed; saves since then are lost).
-  Result<> close(const Deadline& by);
+  Result<> close(const Deadline& by, std::optional<int> code = std::nullopt);
 
   EngineStats stats() const;
   const Status& status() const { return *status_; }

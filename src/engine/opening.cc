@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/point.h"
 #include "engine/driver.h"
+#include "engine/start/crashes.h"
 #include "engine/start/first_life.h"
 #include "engine/start/owner.h"
 #include "journal/append.h"
@@ -76,8 +77,13 @@ class Opening {
   /// One choice, one OPEN, one load. False: look again.
   Result<bool> try_once() {
     UNBROKEN_DO(check_owner(seams_, history_, hint_, options_.is_takeover));
-    auto chosen = choose_resume(history_, options_.resume, options_.is_fresh_allowed);
-    if (!chosen.ok()) return nothing_left(std::move(chosen).error());
+    const auto killer = find_killer(seams_, history_, by_);
+    auto chosen = choose_resume(history_, options_.resume, options_.is_fresh_allowed,
+                                killer ? std::optional(killer->save) : std::nullopt);
+    if (!chosen.ok()) {
+      Error error = nothing_left(std::move(chosen).error());
+      return killer ? std::move(error).next("unbroken doctor " + path_word()) : error;
+    }
     const Resume resume = std::move(chosen).value();
     if (!resume.save && has_filled_) return nothing_to_fall_back_to();
     is_named_ = options_.resume.kind != At::Kind::newest && !resume.was_carried_out;
@@ -93,6 +99,7 @@ class Opening {
     }
     UNBROKEN_TRY(const bool is_open, append_open(resume));
     if (!is_open) return false;
+    note_killer(killer, resume);
     if (!saved) return true;
     return load(*saved);
   }
@@ -160,6 +167,15 @@ class Opening {
             ? ""
             : fmt::format(": if it is the checkpoint, resume=\"{}\" goes back to the one before",
                           (*older)->commit.save.name())));
+  }
+
+  /// It killed who loaded it, more than once: the one before was taken.
+  void note_killer(const std::optional<Killer>& killer, const Resume& resume) {
+    if (!killer || !resume.save || resume.save == killer->save) return;
+    opened_.notes.push_back(fmt::format(
+        "warning: the last {} attempts crashed of signal {} while they loaded {}: going on from {} instead; "
+        "resume=\"{}\" tries it again",
+        killer->lives, killer->signal, killer->save.name(), resume.save->name(), killer->save.name()));
   }
 
   Result<bool> load(const SavedState& saved) {

@@ -22,14 +22,25 @@ bool is_nothing_left(const History& history) {
   return std::none_of(all.begin(), all.end(), [](const Checkpoint& c) { return c.is_good(); });
 }
 
+Result<const Checkpoint*> choose_before(const History& history, const SaveId& save) {
+  for (const Checkpoint* c : history.lineage())
+    if (c->is_good() && c->commit.save != save) return c;
+  return Error(Code::corrupt,
+               fmt::format("the attempts before this one crashed while they loaded {0}, and there is none "
+                           "before it: resume=\"{0}\" tries it again",
+                           save.name()));
+}
+
 Error removed(const SaveId& save) {
   return {Code::not_found, fmt::format("checkpoint {} was removed by retention", save.name())};
 }
 
 }  // namespace
 
-Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed) {
+Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed,
+                             const std::optional<SaveId>& avoid) {
   Resume resume;
+  resume.avoid = avoid;
   resume.at = at;
   const Attempt* newest = history.newest_attempt();
   if (newest != nullptr) resume.newest_open = newest->slot;
@@ -38,6 +49,8 @@ Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh
   const At effective = resume.was_carried_out ? At{} : at;
   if (!history.has_commits() && effective.kind == At::Kind::newest) return resume;
   auto chosen = choose(history, effective);
+  if (chosen.ok() && effective.kind == At::Kind::newest && chosen.value()->commit.save == avoid)
+    chosen = choose_before(history, *avoid);
   if (!chosen.ok() && !(is_fresh_allowed && is_nothing_left(history))) return std::move(chosen).error();
   if (chosen.ok()) resume.save = chosen.value()->commit.save;
   return resume;
@@ -56,7 +69,7 @@ std::size_t attempts_in_vain(const History& history) {
 Decide open_decision(Resume resume, bool is_fresh_allowed, Open open) {
   return [resume = std::move(resume), is_fresh_allowed,
           open = std::move(open)](const History& history) -> Result<Decision> {
-    UNBROKEN_TRY(const Resume now, choose_resume(history, resume.at, is_fresh_allowed));
+    UNBROKEN_TRY(const Resume now, choose_resume(history, resume.at, is_fresh_allowed, resume.avoid));
     if (now.save != resume.save || now.newest_open != resume.newest_open) return Decision(Stand{});
     Open record = open;
     record.attempt = history.next_attempt();

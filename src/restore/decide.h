@@ -16,15 +16,17 @@ struct Resume {
   At at;                         ///< what was asked for
   std::optional<SaveId> save;    ///< what it means on the prefix that was read; none: a fresh start
   bool was_carried_out = false;  ///< an earlier attempt already resumed from what was asked for
+  std::optional<SaveId> avoid;   ///< not this one, unless it was asked for
   std::optional<std::uint64_t> newest_open;  ///< slot of the attempt whose owner was looked at
 };
 
 /// What `at` means on this prefix. A choice other than newest is carried out once: after that the newest of
 /// the lineage that it opened counts, unless the choice turned out damaged before anything was saved. A fresh
 /// start needs a prefix without commits, or `is_fresh_allowed` and no checkpoint on any lineage that can be
-/// loaded; then it counts as carried out too.
-/// Errors: not_found, corrupt, bad_argument as choose().
-Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed);
+/// loaded; then it counts as carried out too. Where the newest is `avoid`, it is the one before.
+/// Errors: not_found, corrupt, bad_argument as choose(); corrupt, where there is none before `avoid`.
+Result<Resume> choose_resume(const History& history, const At& at, bool is_fresh_allowed,
+                             const std::optional<SaveId>& avoid = std::nullopt);
 
 /// How many attempts in a row, right before the newest one, resumed from the same checkpoint as it does and
 /// committed nothing: 0 where the newest begins at step 0. A checkpoint that kills whoever loads it shows so.

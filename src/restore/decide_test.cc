@@ -125,6 +125,23 @@ TEST(OpenDecision, RefusesWhatCannotBeChosenAnyMore) {
   EXPECT_TRUE(decision.is(Code::not_found));
 }
 
+TEST(ChooseResume, TakesTheOneBeforeWhatIsToBeAvoided) {
+  TestJournal journal = three_steps();
+  const SaveId third{3, 1, 0}, second{2, 1, 0};
+  const Resume resume = choose_resume(journal.history, At{}, false, third).value();
+  EXPECT_EQ(resume.save, second);
+  const auto open = fact<Open>(open_decision(resume, false, Open{}), journal.history);
+  ASSERT_TRUE(open);
+  EXPECT_EQ(open->resume, second);
+  EXPECT_EQ(choose_resume(journal.history, parse_at("3").value(), false, third).value().save, third)
+      << "it was asked for";
+  EXPECT_EQ(choose_resume(journal.history, At{}, false, second).value().save, third);
+  TestJournal single;
+  single.genesis().open();
+  const SaveId only = single.commit(1);
+  EXPECT_TRUE(choose_resume(single.history, At{}, false, only).is(Code::corrupt));
+}
+
 TEST(AttemptsInVain, AreThoseInARowThatResumedFromTheSameAndCommittedNothing) {
   TestJournal journal = three_steps();
   EXPECT_EQ(attempts_in_vain(journal.history), 0u) << "it began at step 0";

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/layout.h"
+#include "engine/start/crashes.h"
 #include "engine/start/first_life.h"
 #include "filestore/leftovers.h"
 #include "filestore/probe.h"
@@ -58,6 +59,10 @@ Result<> Runtime::probe(const Deadline& by) {
 
 void Runtime::sweep(const Deadline& by) {
   sweep_leftovers(store_, by);
+}
+
+void Runtime::begin_load() {
+  crash_ = std::make_unique<CrashNote>(fs_->path(), std::string(kCrashesKey), crash_mark(process_.self()));
 }
 
 std::map<std::string, std::string> provenance_of(const Runtime& runtime) {

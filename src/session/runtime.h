@@ -10,6 +10,7 @@
 
 #include "engine/seams.h"
 #include "filestore/file_store.h"
+#include "os/crash_note.h"
 #include "os/os_clock.h"
 #include "os/os_executor.h"
 #include "os/os_fs.h"
@@ -42,6 +43,9 @@ class Runtime {
   Result<> probe(const Deadline& by);
   /// Removes what killed processes left (filestore/leftovers.h); for the owner alone.
   void sweep(const Deadline& by);
+  /// Between the two a crash of this process is noted in the run (engine/start/crashes.h).
+  void begin_load();
+  void end_load() { crash_.reset(); }
 
  private:
   Runtime(std::unique_ptr<OsFs> fs, std::unique_ptr<OsExecutor> executor, FileSystemKind kind);
@@ -55,6 +59,7 @@ class Runtime {
   std::unique_ptr<OsExecutor> executor_;  // ends first: its workers use the rest
   Seams seams_;
   std::vector<std::string> notes_;
+  std::unique_ptr<CrashNote> crash_;
 };
 
 /// What a manifest says of where a checkpoint came from (session/provenance.h).

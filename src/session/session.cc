@@ -19,6 +19,7 @@
 #include "state/compare.h"
 #include "state/names.h"
 #include "state/tree.h"
+#include "unbroken/exit_code.h"
 
 namespace unbroken {
 
@@ -110,7 +111,8 @@ struct Session::Impl final : Loader {
   Error stopped(const Metrics& metrics) {
     const auto saved = save_and_wait(metrics);
     is_over = true;
-    const auto closed = engine->close(by());
+    const ExitCode code = saved.ok() ? ExitCode::interrupted : ExitCode::interrupted_unsaved;
+    const auto closed = engine->close(by(), static_cast<int>(code));
     show_messages();
     if (!closed.ok()) say(fmt::format("warning: close: {}", closed.error().what()));
     if (saved.is(Code::fenced)) return saved.error();  // it is over, but nobody resumes from here
@@ -190,12 +192,13 @@ Result<> Session::attach(std::string_view name, std::vector<TensorView> tensors)
 Result<std::uint64_t> Session::restore() {
   if (impl_->engine->is_open()) return Error(Code::bad_argument, "restore: it was called before");
   if (impl_->stop.is_raised()) return impl_->stopped_as_it_is();
+  impl_->runtime->begin_load();
   UNBROKEN_DO(impl_->engine->restore(*impl_, impl_->by()));
   impl_->say_where_from();
   const auto& resume = impl_->engine->opened().resume;
   impl_->completed = resume ? resume->step : 0;
   if (impl_->stop.is_raised()) {
-    const auto closed = impl_->engine->close(impl_->by());
+    const auto closed = impl_->engine->close(impl_->by(), static_cast<int>(ExitCode::interrupted));
     if (closed.is(Code::fenced)) return closed.error();
     return impl_->stopped_as_it_is();
   }
@@ -212,6 +215,7 @@ Result<> Session::step(std::uint64_t completed, const std::vector<std::pair<std:
       return Error(Code::bad_argument,
                    fmt::format("step: a metric cannot be called {}: each line of metrics has one", name));
   me.completed = completed;
+  me.runtime->end_load();
   UNBROKEN_DO(me.engine->tap(completed, metrics, me.live.tensors, {}));
   UNBROKEN_DO(me.engine->log(completed, metrics));
   UNBROKEN_DO(me.engine->boundary(completed));
@@ -237,7 +241,10 @@ Result<> Session::close() {
   if (!me.engine->is_open() || std::exchange(me.is_over, true)) return Done{};
   // A failed save still ends the attempt: what was committed before stands.
   const auto durable = me.has_saved_first ? me.save_and_wait({}) : Result<>(Done{});
-  auto closed = me.engine->close(me.by());
+  me.runtime->end_load();
+  std::optional<int> code;
+  if (durable.ok()) code = static_cast<int>(me.stop.is_raised() ? ExitCode::interrupted : ExitCode::finished);
+  auto closed = me.engine->close(me.by(), code);
   me.show_messages();
   if (!durable.ok()) return durable;
   if (closed.ok() && me.stop.is_raised()) return me.stopped_as_it_is();

@@ -154,3 +154,69 @@ def test_metrics_that_are_no_folder_are_looked_at(copied):
     (copied / "metrics").write_text("")
     findings = doctor(copied)[1]["findings"]
     assert [f["next_command"] for f in findings if f["object"] == "metrics"] == [f"namei -l {copied}/metrics"]
+
+
+ENDS = """
+import os, signal, sys, unbroken
+with unbroken.Run(sys.argv[1], every=2) as run:
+    for step in run.steps(6):
+        if step == 3 and sys.argv[2] == "stop":
+            os.kill(os.getpid(), signal.SIGTERM)
+        if step == 3 and sys.argv[2] == "fail":
+            raise ValueError
+"""
+
+
+@pytest.mark.parametrize(("how", "code", "why"), [("finish", 0, "came to its end"), ("stop", 75, "asked to stop"), ("fail", 1, "error")])
+def test_how_a_life_closed(how, code, why, tmp_path):
+    assert program.run(program.python(ENDS, tmp_path / "run", how))[0] == code
+    end = doctor(tmp_path / "run")[1]["last_end"]
+    assert end["code"] == code and "orderly" in end["why"] and why in end["why"]
+
+
+CRASHES = """
+import os, signal, sys, unbroken
+class Touchy:
+    n = 0
+    def state_dict(self):
+        return {"n": self.n}
+    def load_state_dict(self, state):
+        self.n = state["n"]
+        if self.n == 4:
+            os.kill(os.getpid(), int(sys.argv[3]))
+touchy = Touchy()
+with unbroken.Run(sys.argv[1], every=2, resume=sys.argv[4]) as run:
+    run.attach(touchy=touchy)
+    for step in run.steps(int(sys.argv[2])):
+        touchy.n += 1
+"""
+
+
+def crashing(directory, steps, signal, resume="newest"):
+    return program.run(program.python(CRASHES, directory, steps, int(signal), resume))
+
+
+def test_a_checkpoint_that_crashes_its_loader_twice_is_not_taken_a_third_time(tmp_path):
+    run = tmp_path / "run"
+    assert crashing(run, 4, signal.SIGSEGV)[0] == 0
+    for _ in range(2):
+        assert crashing(run, 8, signal.SIGSEGV)[0] == -signal.SIGSEGV
+    status, found = doctor(run)
+    assert status == 0 and any("crashed of signal 11 while they loaded 4.a1" in one["what"] for one in found["findings"])
+    assert "nothing is wrong" not in unbroken("doctor", run)[1]
+    status, _, err = crashing(run, 8, signal.SIGSEGV)
+    said = r"the last 2 attempts crashed of signal 11 while they loaded 4\.a1: going on from [1-3]\.a1 instead"
+    assert status == 0 and re.search(said, err), err
+    assert max(one["step"] for one in unbroken_json("ls", run)[1]["checkpoints"]) == 8
+    assert "nothing is wrong" in unbroken("doctor", run)[1]
+    assert crashing(run, 12, signal.SIGSEGV, "4.a1")[0] == -signal.SIGSEGV  # it is there, for who asks for it
+
+
+def test_who_was_killed_from_outside_leaves_its_checkpoint_to_the_next_one(tmp_path):
+    run = tmp_path / "run"
+    assert crashing(run, 4, signal.SIGKILL)[0] == 0
+    for _ in range(3):
+        status, _, err = crashing(run, 8, signal.SIGKILL)
+        assert status == -signal.SIGKILL and "resumed from 4.a1" in err
+    found = doctor(run)[1]["findings"]
+    assert any("the last 3 attempts resumed from 4.a1 and ended before they saved anything" in one["what"] for one in found)

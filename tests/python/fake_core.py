@@ -207,7 +207,7 @@ class Session:
     def drain(self, timeout_s):
         return True
 
-    def close(self):
+    def close(self, code=None):
         if self.superseded:
             raise _error("Superseded", "a newer attempt owns the run", "fenced")
         self.is_closed = True

@@ -17,11 +17,13 @@
 #include "engine/pace/account.h"
 #include "engine/read/reader.h"
 #include "engine/read/verify_folds.h"
+#include "engine/start/crashes.h"
 #include "engine/start/owner.h"
 #include "format/keys.h"
 #include "format/run_object.h"
 #include "journal/slots.h"
 #include "journal/void_slot.h"
+#include "restore/decide.h"
 #include "session/settings.h"
 #include "unbroken/exit_code.h"
 #include "world/advice.h"
@@ -30,6 +32,7 @@ namespace unbroken {
 
 namespace {
 
+constexpr std::size_t kDeathsMin = 2;  // on one checkpoint, until it is said
 constexpr std::string_view kDataFolder = kDataPrefix.substr(0, kDataPrefix.size() - 1);
 
 enum class Severity : std::uint8_t { note, warning, error };
@@ -80,6 +83,7 @@ class Doctor {
     UNBROKEN_DO(look_at_checkpoints());
     UNBROKEN_DO(look_at_space());
     UNBROKEN_DO(look_for_debris());
+    look_at_deaths();
     out_.last_end = last_end();
     return std::move(out_);
   }
@@ -246,22 +250,56 @@ class Doctor {
     return Done{};
   }
 
-  /// The hint says so, or the account, where one that was fenced wrote the hint after it.
-  bool has_closed(const Attempt& attempt) const {
-    if (closed_open(history(), look_.journal.hint)) return true;
+  /// How it closed, where it did. The hint says so, or the account, where one that was fenced wrote the hint
+  /// after it; the account alone knows the status.
+  std::optional<LastEnd> closed(const Attempt& attempt) const {
     const auto account = read_account(look_.seams(), history(), look_.by());
-    return account.ok() && account.value().open_slot == attempt.slot && account.value().is_closed;
+    const bool is_told =
+        account.ok() && account.value().open_slot == attempt.slot && account.value().is_closed;
+    if (!is_told && !closed_open(history(), look_.journal.hint)) return std::nullopt;
+    LastEnd end{attempt.open.attempt, "it ended in an orderly way", {}};
+    if (is_told) end.code = account.value().code;
+    if (!end.code)
+      end.why += ": finished, or stopped with its state saved";
+    else if (*end.code == static_cast<int>(ExitCode::finished))
+      end.why += ": it came to its end";
+    else if (*end.code == static_cast<int>(ExitCode::interrupted))
+      end.why += ": it was asked to stop, and its state is saved";
+    else if (*end.code == static_cast<int>(ExitCode::interrupted_unsaved))
+      end.why += ": it was asked to stop, and what it did last is not saved";
+    else
+      end.why += ", with an error";
+    return end;
+  }
+
+  /// Lives that took up the newest checkpoint and saved nothing: perhaps they died of it.
+  void look_at_deaths() {
+    const Attempt* newest = history().newest_attempt();
+    if (newest == nullptr || !newest->open.resume || newest->commits > 0 || closed(*newest)) return;
+    if (liveness_of_owner(seams_, *newest) == Liveness::alive) return;
+    const std::size_t lives = attempts_in_vain(history()) + 1;
+    const SaveId& save = *newest->open.resume;
+    const auto killer = find_killer(seams_, history(), look_.by());
+    if (killer)
+      find(Severity::warning, save_prefix(save),
+           fmt::format("the last {} attempts crashed of signal {} while they loaded {}: the next start takes "
+                       "the one before it, resume=\"{}\" tries it again",
+                       killer->lives, killer->signal, save.name(), save.name()),
+           verify_command(save));
+    else if (lives >= kDeathsMin)
+      find(Severity::warning, save_prefix(save),
+           fmt::format("the last {} attempts resumed from {} and ended before they saved anything: see what "
+                       "they said last",
+                       lives, save.name()),
+           verify_command(save));
   }
 
   std::optional<LastEnd> last_end() const {
     const Attempt* newest = history().newest_attempt();
     if (newest == nullptr) return std::nullopt;
     const Owner& owner = newest->open.owner;
+    if (auto end = closed(*newest)) return end;
     LastEnd end{newest->open.attempt, {}, {}};
-    if (has_closed(*newest)) {
-      end.why = "it ended in an orderly way: finished, or stopped with its state saved";
-      return end;
-    }
     const Owner here = this_owner(seams_);
     const std::string who = fmt::format("process {} on {}", owner.pid, owner.host);
     const bool is_rebooted = owner.host == here.host && owner.boot_id != here.boot_id;
@@ -325,7 +363,10 @@ std::string to_text(const Diagnosis& diagnosis, const Look* look) {
                        printable(f.object), printable(f.what));
     if (!f.next_command.empty()) out += fmt::format("         next: {}\n", f.next_command);
   }
-  return out + (diagnosis.is_ok()        ? "nothing is wrong\n"
+  const bool is_warned = std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(),
+                                     [](const Finding& f) { return f.severity == Severity::warning; });
+  return out + (diagnosis.is_ok()
+                    ? is_warned ? "nothing is damaged; mind what is said above\n" : "nothing is wrong\n"
                 : diagnosis.is_resumable ? "something is damaged; the run can be resumed\n"
                                          : "nothing can be resumed\n");
 }

@@ -141,19 +141,21 @@ std::string encode_account(const Account& a) {
   Json costs = Json::array();
   for (const SaveCost& cost : a.costs)
     costs.push_back(Json::array({json_number(cost.stall_s), json_number(cost.persist_s)}));
-  auto text = seal({{"run", a.run},
-                    {"attempt", a.attempt},
-                    {"open", a.open_slot},
-                    {"at", a.at_unix_ms},
-                    {"alive_s", json_number(a.alive_s)},
-                    {"start", a.start},
-                    {"step", a.step},
-                    {"step_s", json_number(a.step_s)},
-                    {"closed", a.is_closed},
-                    {"rpo_s", json_number(a.rpo_s)},
-                    {"costs", std::move(costs)},
-                    {"recoveries_s", numbers(a.recoveries_s)},
-                    {"plan", plan_json(a.plan, a.mtti_ci95)}});
+  Json fields = {{"run", a.run},
+                 {"attempt", a.attempt},
+                 {"open", a.open_slot},
+                 {"at", a.at_unix_ms},
+                 {"alive_s", json_number(a.alive_s)},
+                 {"start", a.start},
+                 {"step", a.step},
+                 {"step_s", json_number(a.step_s)},
+                 {"closed", a.is_closed},
+                 {"rpo_s", json_number(a.rpo_s)},
+                 {"costs", std::move(costs)},
+                 {"recoveries_s", numbers(a.recoveries_s)},
+                 {"plan", plan_json(a.plan, a.mtti_ci95)}};
+  if (a.code) fields["code"] = *a.code;
+  auto text = seal(std::move(fields));
   UNBROKEN_CHECK(text.ok());
   return std::move(text).value();
 }
@@ -174,6 +176,7 @@ Result<Account> decode_account(std::string_view bytes) {
   out.step = f.u64("step");
   out.step_s = number("step_s");
   out.is_closed = f.boolean("closed");
+  if (f.has("code")) out.code = static_cast<int>(f.u32("code"));
   out.rpo_s = number("rpo_s", true);
   for (const Json& cost : f.array("costs", kAccountValues)) {
     if (!cost.is_array() || cost.size() != 2) {

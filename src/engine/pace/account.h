@@ -25,6 +25,8 @@ struct Account {
   std::uint64_t step = 0;   ///< completed so far
   double step_s = 0;        ///< how long one takes
   bool is_closed = false;   ///< it ended in an orderly way, with nothing in flight
+  std::optional<int>
+      code;  ///< the status with which its process was about to end, where it closed and said so
   double rpo_s = std::numeric_limits<double>::infinity();  ///< promised
   std::vector<SaveCost> costs;       ///< the last few, of earlier lives too; oldest first
   std::vector<double> recoveries_s;  ///< the same

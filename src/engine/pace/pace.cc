@@ -123,13 +123,14 @@ bool Pace::is_account_due(Instant now) const {
   return seconds_of(now - written_) >= std::clamp(share_s, kAccountMin_s, kAccountMax_s);
 }
 
-std::string Pace::account(Instant now, std::int64_t wall_unix_ms, bool is_closed) {
+std::string Pace::account(Instant now, std::int64_t wall_unix_ms, bool is_closed, std::optional<int> code) {
   is_account_due_ = false;
   written_ = now;
   account_.at_unix_ms = wall_unix_ms;
   account_.alive_s = seconds_of(now - began_);
   account_.step_s = cadence_.step_s();
   account_.is_closed = is_closed;
+  account_.code = code;
   account_.plan = plan();
   account_.mtti_ci95 = cadence_.mtti_ci95_s();
   return encode_account(account_);

@@ -41,7 +41,8 @@ class Pace {
   /// Time to write the account: after the first step, after each save, and each time that this life is 5 %
   /// older.
   bool is_account_due(Instant now) const;
-  std::string account(Instant now, std::int64_t wall_unix_ms, bool is_closed);
+  std::string account(Instant now, std::int64_t wall_unix_ms, bool is_closed,
+                      std::optional<int> code = std::nullopt);
 
   const CadencePlan& plan() const { return cadence_.plan(); }
   double step_s() const { return cadence_.step_s(); }

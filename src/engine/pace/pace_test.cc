@@ -374,9 +374,11 @@ TEST(Account, ReadsBackWhatWasWritten) {
   account.mtti_ci95 = {5, HUGE_VAL};
   account.plan.breaks = 2;
   account.plan.exposed_s = 400;
+  account.code = 75;
   const Account back = decode_account(encode_account(account)).value();
   EXPECT_EQ(encode_account(back), encode_account(account));
   EXPECT_EQ(back.plan.breaks, 2u);
+  EXPECT_EQ(back.code, 75);
   account.alive_s = -1;
   EXPECT_TRUE(decode_account(encode_account(account)).is(Code::corrupt));
 }

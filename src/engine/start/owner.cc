@@ -28,13 +28,9 @@ Owner this_owner(const Seams& seams) {
   return owner;
 }
 
-namespace {
-
 ProcessIdentity identity_of(const Owner& owner) {
   return {owner.host, owner.boot_id, owner.pid_namespace, owner.pid, owner.start_ticks};
 }
-
-}  // namespace
 
 Liveness liveness_of_owner(const Seams& seams, const Attempt& attempt) {
   const Owner& owner = attempt.open.owner;

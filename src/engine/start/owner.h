@@ -12,6 +12,8 @@ namespace unbroken {
 /// This process, this job, this directory.
 Owner this_owner(const Seams& seams);
 
+ProcessIdentity identity_of(const Owner& owner);
+
 /// What can be seen from here of the process that opened this attempt; unknown on another host and in a copy
 /// of the directory.
 Liveness liveness_of_owner(const Seams& seams, const Attempt& attempt);
