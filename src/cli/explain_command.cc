@@ -30,7 +30,7 @@ std::string earlier_of(const KeptPromises& promises) {
     out = fmt::format("; rpo was not kept {} time{} in earlier lives: up to {} would have been lost",
                       promises.breaks, promises.breaks == 1 ? "" : "s", format_duration(promises.exposed_s));
   if (promises.unseen_s > 0)
-    out += fmt::format("; a life that ended without a close may have lost up to {}, more than its rpo",
+    out += fmt::format("; a life that ended without a close lost at least {}, more than its rpo",
                        format_duration(promises.unseen_s));
   return out;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -16,8 +17,6 @@ namespace {
 constexpr std::uint64_t kBytesRead = 16384;
 /// Lives further back than this are known by the journal alone.
 constexpr std::size_t kAccountsRead = 64;
-/// Who was away for longer waited in a queue or for a person: what was lost before is not known from it.
-constexpr double kUnseenMax_s = 3600;
 
 Json numbers(const std::vector<double>& values) {
   Json out = Json::array();
@@ -116,25 +115,48 @@ PastLife life_of(const Attempt& attempt, const std::optional<Account>& account) 
     return out;
   }
   out.seconds = account->alive_s;
-  const std::uint64_t stands_at =
-      std::max(account->start, attempt.last_commit ? attempt.last_commit->step : 0);
   // One that was killed may have been on its way from its last step to the next, even if that one was saved.
-  out.has_lost_work = account->step > account->start && (!account->is_closed || account->step > stands_at);
+  out.has_lost_work =
+      account->step > account->start && (!account->is_closed || unsaved_steps(*account, attempt) > 0);
   return out;
 }
 
-void add_unseen(KeptPromises& sum, const Account& account, const Attempt& attempt, const Attempt& next) {
-  if (account.is_closed || account.step <= account.start) return;
-  const double away_s = static_cast<double>(next.at_unix_ms - account.at_unix_ms) / 1e3;
-  const double most_s = static_cast<double>(next.at_unix_ms - attempt.last_sign_unix_ms) / 1e3;
-  if (most_s > std::max(account.rpo_s, account.plan.exposed_s) && away_s <= kUnseenMax_s)
-    sum.unseen_s = std::max(sum.unseen_s, most_s);
+/// The step of the last whole line of its metrics; 0 where there is none.
+std::uint64_t step_in_metrics(const Seams& seams, std::uint32_t attempt, const Deadline& by) {
+  const auto reader = seams.store.open_reader(metrics_key(attempt), by);
+  if (!reader.ok()) return 0;
+  const std::uint64_t bytes = reader.value()->bytes();
+  std::string tail(std::min(bytes, kBytesRead), '\0');
+  if (!reader.value()->read(bytes - tail.size(), std::as_writable_bytes(std::span(tail))).ok()) return 0;
+  const std::size_t end = tail.rfind('\n');
+  if (end == std::string::npos || end == 0) return 0;
+  const std::size_t before = tail.rfind('\n', end - 1);
+  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  const auto line = parse_json(std::string_view(tail).substr(begin, end - begin));
+  if (!line.ok()) return 0;
+  const auto step = line.value().find("step");
+  return step != line.value().end() && step->is_number_unsigned() ? step->get<std::uint64_t>() : 0;
+}
+
+/// Up to its last sign of life: its account, and the steps after that which its metrics tell of.
+void add_unseen(KeptPromises& sum, const Account& account, const Attempt& attempt,
+                std::uint64_t metrics_step) {
+  if (account.is_closed || std::max(account.step, metrics_step) <= account.start) return;
+  const double later = metrics_step > account.step ? static_cast<double>(metrics_step - account.step) : 0;
+  const double lost_s =
+      static_cast<double>(account.at_unix_ms - attempt.last_sign_unix_ms) / 1e3 + later * account.step_s;
+  if (lost_s > std::max(account.rpo_s, account.plan.exposed_s)) sum.unseen_s = std::max(sum.unseen_s, lost_s);
 }
 
 }  // namespace
 
 std::string account_key(std::uint32_t attempt) {
   return fmt::format("{}a{:04}.account", kMetricsPrefix, attempt);
+}
+
+std::uint64_t unsaved_steps(const Account& account, const Attempt& attempt) {
+  const std::uint64_t saved = std::max(account.start, attempt.last_commit ? attempt.last_commit->step : 0);
+  return account.step > saved ? account.step - saved : 0;
 }
 
 std::string encode_account(const Account& a) {
@@ -217,7 +239,8 @@ KeptPromises read_promises(const Seams& seams, const History& history, const Dea
     const auto account = account_of(seams, history, attempts[i], by);
     if (!account.ok()) continue;
     const Account& a = account.value();
-    if (i + 1 < attempts.size()) add_unseen(out, a, attempts[i], attempts[i + 1]);
+    if (i + 1 < attempts.size())
+      add_unseen(out, a, attempts[i], step_in_metrics(seams, attempts[i].open.attempt, by));
     if (std::exchange(is_newest, false)) continue;
     out.breaks += a.plan.breaks;
     out.exposed_s = std::max(out.exposed_s, a.plan.exposed_s);

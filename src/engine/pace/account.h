@@ -39,6 +39,8 @@ inline constexpr std::size_t kAccountValues = 5;
 
 /// "metrics/a0003.account".
 std::string account_key(std::uint32_t attempt);
+/// Completed steps of which it told, after the newest that it saved or went on from.
+std::uint64_t unsaved_steps(const Account& account, const Attempt& attempt);
 /// Sealed canonical JSON.
 std::string encode_account(const Account& account);
 /// Errors: corrupt: ignore it.
@@ -57,8 +59,8 @@ Past read_past(const Seams& seams, const History& history, const Deadline& by);
 struct KeptPromises {
   std::uint32_t breaks = 0;  ///< how often more would have been lost
   double exposed_s = 0;      ///< the most of it
-  /// What a life that ended without a close may have lost beyond its promise: from its newest checkpoint to
-  /// the start after it, as nobody saw its end. Also of the newest account. 0: nothing.
+  /// The most that a life which ended without a close has lost at least, where that is beyond its promise:
+  /// from its newest checkpoint to its last sign of life. Also of the newest account. 0: nothing.
   double unseen_s = 0;
 };
 KeptPromises read_promises(const Seams& seams, const History& history, const Deadline& by);

@@ -289,6 +289,16 @@ TEST(Account, TellsOfNothingWherePromisesWereKept) {
     });
 }
 
+TEST(Account, TakesNoOutageForWorkAtRisk) {
+  TestRun run;
+  const EngineOptions promised = automatic({.mtti_s = HUGE_VAL, .rpo_s = 300});
+  live(run, promised, 50, 2, Ends::killed);
+  run.live([](TestLife& me) { pass(me.seams, std::chrono::minutes(30)); }, test_options());  // begins nothing
+  live(run, promised, 0, 2, Ends::closed, [&](Trainer&, TestLife& me) {
+    EXPECT_EQ(read_promises(me.seams, me.engine->opened().history, me.by()).unseen_s, 0);
+  });
+}
+
 TEST(Pace, RefusesBoundsThatContradictEachOther) {
   TestRun run;
   EXPECT_TRUE(run.start(automatic({.every_min_s = 60, .every_max_s = 30})).is(Code::bad_argument));
