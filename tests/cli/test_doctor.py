@@ -174,6 +174,20 @@ def test_how_a_life_closed(how, code, why, tmp_path):
     assert end["code"] == code and "orderly" in end["why"] and why in end["why"]
 
 
+LEFT = """
+import sys, unbroken
+with unbroken.Run(sys.argv[1], every=1000) as run:
+    for step in run.steps(50):
+        if step == 20:
+            break
+"""
+
+
+def test_a_loop_that_was_left_closed_with_steps_that_nothing_holds(tmp_path):
+    assert program.run(program.python(LEFT, tmp_path / "run"))[0] == 0
+    assert "the last 19 of its steps are in no checkpoint" in doctor(tmp_path / "run")[1]["last_end"]["why"]
+
+
 CRASHES = """
 import os, signal, sys, unbroken
 class Touchy:

@@ -269,6 +269,8 @@ class Doctor {
       end.why += ": it was asked to stop, and what it did last is not saved";
     else
       end.why += ", with an error";
+    const std::uint64_t unsaved = is_told ? unsaved_steps(account.value(), attempt) : 0;
+    if (unsaved > 0) end.why += fmt::format("; the last {} of its steps are in no checkpoint", unsaved);
     return end;
   }
 
