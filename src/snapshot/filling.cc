@@ -129,6 +129,7 @@ void Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
     if (next / kToldBytes != at / kToldBytes) executor_.notify();
     at = next;
   }
+  filled_to_[tensor].store(end, std::memory_order_release);  // also of one without bytes
   if (!is_finite) is_finite_.store(false);
   digests_[tensor] = stream.digest();
 }

@@ -101,7 +101,9 @@ Result<Snapshot> take(const StateView& state, Arena& arena, Executor& executor) 
   UNBROKEN_TRY(const std::shared_ptr<Staging> staging, Staging::begin(state, arena, executor, copy));
   staging->copy_at_once();
   EXPECT_EQ(staging->is_copied(), state.later.empty());
-  return staging->finish();
+  auto snapshot = staging->finish();
+  EXPECT_TRUE(staging->is_final(0, staging->image().bytes().size())) << "a writer would wait for ever";
+  return snapshot;
 }
 
 Snapshot taken(const StateView& state, Arena& arena) {
