@@ -32,7 +32,10 @@ class Staging {
   /// The shard file as it comes to be, and whether a part of it is final, though not yet proved. Threads:
   /// any.
   BufferRef image() const { return {slot_, *slot_}; }
-  bool is_final(std::uint64_t begin, std::uint64_t end) const { return filling_.is_filled(begin, end); }
+  /// All of it is where the copying has failed: finish() says so, and nobody is to wait for what never comes.
+  bool is_final(std::uint64_t begin, std::uint64_t end) const {
+    return has_failed_.load() || filling_.is_filled(begin, end);
+  }
   /// Every byte is copied, and looked at again as `proof` says; what `later` names may be written.
   bool is_copied() const { return are_filled() && looked_.load() == is_looked_at_.size(); }
   /// Copies what is left, together with whoever else does, and returns when all is copied. Threads: any.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -389,6 +390,13 @@ TEST_F(Later, MemoryThatHasGoneIsAChangeToo) {
   is_refusing_ = true;
   EXPECT_TRUE(staging->finish().is(Code::unavailable));
   EXPECT_EQ(staging->changed(), (std::vector<std::string>{"large", "small"}));
+}
+
+TEST_F(Later, NobodyWaitsForACopyThatFailed) {
+  on_copy_ = [] { throw std::runtime_error("a bug"); };
+  const auto staging = begin();
+  EXPECT_TRUE(staging->finish().is(Code::bug));
+  EXPECT_TRUE(staging->is_final(0, staging->image().bytes().size()));
 }
 
 TEST_F(Later, TellsWhatOfTheImageIsFinal) {
