@@ -77,8 +77,8 @@ Result<Node> node_of(Branch& branch) {
 
 class Directory {
  public:
-  Directory(const PickleHeap& heap, const NumberedSources& files, Naming naming)
-      : heap_(heap), files_(files), naming_(naming) {}
+  Directory(const PickleHeap& heap, const NumberedSources& files, Naming naming, LeftOut without)
+      : heap_(heap), files_(files), naming_(naming), without_(without) {}
 
   Result<ImportPlan> read(const PickleValue& metadata) {
     UNBROKEN_DO(read_items(metadata));
@@ -193,7 +193,7 @@ class Directory {
     const bool is_tensor = described.global == Global::tensor_metadata;
     if (described.kind != Kind::record || (!is_tensor && described.global != Global::bytes_metadata))
       return corrupt("it is neither a tensor nor bytes");
-    std::string own;
+    std::string own, entry;
     Branch* branch = &root_;
     for (const PathKey& key : path) {
       const bool is_last = &key == &path.back();
@@ -201,6 +201,11 @@ class Directory {
       if (!std::holds_alternative<std::int64_t>(node.value) && !is_utf8(key.text))
         return corrupt("a key is not UTF-8");
       own = join_name(own, key_segment(node, is_tensor && is_last, naming_));
+      if (!key.is_index) entry = own;
+      if (!key.is_index && is_left_out(without_, own)) {
+        plan_.left_out.push_back(own);
+        return Done{};
+      }
       branch = &branch->at(key);
     }
     if (branch->leaf) return corrupt("two values have one name");
@@ -212,8 +217,8 @@ class Directory {
     UNBROKEN_TRY(TorchArchive archive, TorchArchive::open(part, source->file, item->second.offset));
     StateTaker taker(
         archive.heap(), [&](const PickleValue& storage) { return archive.find(storage, plan_); }, naming_,
-        plan_);
-    UNBROKEN_TRY(branch->leaf, taker.take(archive.root(), own, path.size()));
+        plan_, without_);
+    UNBROKEN_TRY(branch->leaf, taker.take(archive.root(), own, entry, path.size()));
     return Done{};
   }
 
@@ -260,7 +265,7 @@ class Directory {
     StateTaker taker(
         archive.heap(), [&](const PickleValue& storage) { return archive.find(storage, plan_); }, naming_,
         one);
-    UNBROKEN_TRY(const Node held, taker.take(archive.root(), "chunk"));
+    UNBROKEN_TRY(const Node held, taker.take(archive.root(), "chunk", ""));
     const auto* ref = std::get_if<TensorRef>(&held.value);
     if (ref == nullptr || ref->is_array || one.tensors.size() != 1 || one.tensors.front().shape != extent ||
         one.tensors.front().dtype != tensor.dtype)
@@ -277,6 +282,7 @@ class Directory {
   const PickleHeap& heap_;
   const NumberedSources& files_;
   Naming naming_;
+  LeftOut without_;
   ImportPlan plan_;
   Branch root_;
   std::unordered_map<std::string, Item> items_;
@@ -285,7 +291,7 @@ class Directory {
 
 }  // namespace
 
-Result<ImportPlan> read_dcp(std::string_view metadata, const NumberedSources& files) {
+Result<ImportPlan> read_dcp(std::string_view metadata, const NumberedSources& files, LeftOut without) {
   PickleHeap heap;
   std::string_view rest = metadata;
   UNBROKEN_TRY(const Ref root, unpickle(rest, PickleDialect::dcp_metadata, heap));
@@ -293,7 +299,7 @@ Result<ImportPlan> read_dcp(std::string_view metadata, const NumberedSources& fi
   const PickleValue& value = heap.values[root];
   if (value.kind != Kind::record || value.global != Global::metadata)
     return corrupt(".metadata is not what torch.distributed.checkpoint writes");
-  return plan_with_names([&](Naming naming) { return Directory(heap, files, naming).read(value); });
+  return plan_with_names([&](Naming naming) { return Directory(heap, files, naming, without).read(value); });
 }
 
 }  // namespace unbroken

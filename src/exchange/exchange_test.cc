@@ -55,6 +55,7 @@ Result<ImportPlan> read_pickle(std::string_view bytes) {
   StateTaker taker(
       heap, [](const PickleValue&) -> Result<StoragePlace> { return StoragePlace{}; }, Naming::plain, plan);
   UNBROKEN_TRY(plan.tree, taker.take_file(root));
+  if (!plan.refused.empty()) return Error(Code::corrupt, plan.refused.front().what);
   UNBROKEN_DO(check_tree(plan.tree));
   return plan;
 }
@@ -111,14 +112,15 @@ TEST(Globals, NameWhatIsNotOnTheList) {
   EXPECT_FALSE(find_global(PickleDialect::dcp_metadata, "torch._utils", "_rebuild_tensor_v2").ok());
 }
 
-TEST(Strided, LetsNoElementShareItsPlace) {
+TEST(Strided, StaysWithinItsStorage) {
   const Shape shape{2, 3};
   EXPECT_TRUE(check_strided(shape, Shape{3, 1}, 0, 6).ok());
   EXPECT_TRUE(check_strided(shape, Shape{1, 2}, 0, 6).ok());
   EXPECT_TRUE(check_strided(shape, Shape{4, 1}, 1, 8).ok());
   EXPECT_FALSE(check_strided(shape, Shape{3, 1}, 1, 6).ok());
-  EXPECT_FALSE(check_strided(shape, Shape{2, 1}, 0, 6).ok());
-  EXPECT_FALSE(check_strided(shape, Shape{0, 1}, 0, 6).ok());
+  EXPECT_TRUE(check_strided(shape, Shape{0, 1}, 0, 3).ok());
+  EXPECT_FALSE(check_strided(shape, Shape{0, 1}, 1, 3).ok());
+  EXPECT_FALSE(check_strided(shape, Shape{2, 2}, 0, 6).ok());
   EXPECT_FALSE(check_strided(shape, Shape{UINT64_MAX / 2, 1}, 0, UINT64_MAX).ok());
   EXPECT_TRUE(check_strided(Shape{0, 3}, Shape{0, 0}, 0, 0).ok());
   EXPECT_TRUE(check_strided(Shape{1, 1}, Shape{0, 0}, 5, 6).ok());
@@ -151,6 +153,32 @@ TEST(Plan, SurvivesTheWayOutOfTheSandbox) {
     EXPECT_EQ(again.tensors.front().pieces.front().strides,
               plan.value().tensors.front().pieces.front().strides);
   }
+}
+
+/// {"a": {"x": foreign, "y": 1}}: what is refused is named with its entry, and nothing is without it.
+TEST(Plan, NamesWhatNoRunCanHold) {
+  const std::string pickle =
+      "\x80\x02}U\x01"
+      "a}(U\x01xcos\nsystem\n)RU\x01yK\x01us.";
+  const auto take = [&pickle](const std::vector<std::string>& without) {
+    PickleHeap heap;
+    std::string_view rest = pickle;
+    const Ref root = unpickle(rest, PickleDialect::torch_file, heap).value();
+    ImportPlan plan;
+    const FindStorage find = [](const PickleValue&) -> Result<StoragePlace> { return StoragePlace{}; };
+    plan.tree = StateTaker(heap, find, Naming::plain, plan, without).take_file(root).value();
+    return decode_plan(encode_plan(plan).value()).value();
+  };
+  const ImportPlan whole = take({});
+  ASSERT_EQ(whole.refused.size(), 1U);
+  EXPECT_EQ(whole.refused.front().name, "a.x");
+  EXPECT_EQ(whole.refused.front().entry, "a.x");
+  EXPECT_EQ(whole.refused.front().what, "os.system");
+  EXPECT_TRUE(check_plan(whole, {}).is(Code::corrupt));
+  const ImportPlan part = take({"a.?"});
+  EXPECT_EQ(part.left_out, (std::vector<std::string>{"a.x", "a.y"}));
+  EXPECT_TRUE(check_plan(part, {}).ok());
+  EXPECT_EQ(tree_text(take({"a.x"}).tree), R"({"dict":[["a",{"dict":[["y",1]]}]]})");
 }
 
 TEST(Plan, TilesEveryTensor) {

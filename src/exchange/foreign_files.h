@@ -24,9 +24,9 @@ constexpr bool is_pickled(ForeignKind kind) {
 }
 
 /// A file, as file 0 of the plan. Errors: corrupt, naming what is wrong; unavailable.
-Result<ImportPlan> read_safetensors(const ByteSource& file);
-Result<ImportPlan> read_torch_zip(const ByteSource& file);
-Result<ImportPlan> read_torch_legacy(const ByteSource& file);
+Result<ImportPlan> read_safetensors(const ByteSource& file, LeftOut without = {});
+Result<ImportPlan> read_torch_zip(const ByteSource& file, LeftOut without = {});
+Result<ImportPlan> read_torch_legacy(const ByteSource& file, LeftOut without = {});
 
 /// The files of a directory beside .metadata, by name, with the number that each has in the plan.
 struct NumberedSource {
@@ -35,7 +35,7 @@ struct NumberedSource {
 };
 using NumberedSources = std::map<std::string, NumberedSource, std::less<>>;
 /// A directory of torch.distributed.checkpoint, from the content of its .metadata. Errors: as above.
-Result<ImportPlan> read_dcp(std::string_view metadata, const NumberedSources& files);
+Result<ImportPlan> read_dcp(std::string_view metadata, const NumberedSources& files, LeftOut without = {});
 
 /// A zip of torch.save that lies in a file, maybe as a part of it. What a StateTaker needs to find storages.
 class TorchArchive {

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "base/text.h"
+#include "exchange/pickle/pickle_globals.h"
 #include "exchange/strided.h"
 #include "state/names.h"
 
@@ -93,6 +95,23 @@ Result<ImportedTensor> tensor_from(const Json& json) {
   return tensor;
 }
 
+Json to_json(const std::vector<ImportRemark>& remarks) {
+  Json out = Json::array();
+  for (const ImportRemark& remark : remarks)
+    out.push_back({{"name", remark.name}, {"entry", remark.entry}, {"what", remark.what}});
+  return out;
+}
+
+Result<std::vector<ImportRemark>> remarks_from(Fields& fields, const char* key) {
+  std::vector<ImportRemark> out;
+  for (const Json& remark : fields.array(key, kLimits.nodes)) {
+    Fields inner(remark, "remark");
+    out.push_back({inner.text("name"), inner.text("entry"), inner.text("what")});
+    UNBROKEN_DO(inner.end());
+  }
+  return out;
+}
+
 Result<> read_members(const Json& json, ImportPlan& plan) {
   Fields fields(json, "plan");
   for (const Json& tensor : fields.array("tensors", kLimits.nodes)) {
@@ -112,11 +131,28 @@ Result<> read_members(const Json& json, ImportPlan& plan) {
                            .crc32 = inner.u32("crc32")});
     UNBROKEN_DO(inner.end());
   }
+  UNBROKEN_TRY(plan.refused, remarks_from(fields, "refused"));
+  UNBROKEN_TRY(plan.changed, remarks_from(fields, "changed"));
+  for (const Json& name : fields.array("left_out", kLimits.nodes)) {
+    if (!name.is_string()) return corrupt("the reader's answer names what is no text");
+    plan.left_out.push_back(name.get<std::string>());
+  }
   plan.has_unchecked_bytes = fields.boolean("has_unchecked_bytes");
   return fields.end();
 }
 
 // -- Checks
+
+/// "1 value in it cannot be kept: args (argparse.Namespace); ..."
+std::string text_of(const std::vector<ImportRemark>& refused) {
+  constexpr std::size_t kShown = 8;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(refused.size(), kShown); ++i)
+    list += fmt::format("{}{} ({})", i == 0 ? "" : ", ", foreign_text(refused[i].name), refused[i].what);
+  if (refused.size() > kShown) list += fmt::format(", and {} more", refused.size() - kShown);
+  return fmt::format("{} in it cannot be kept: {}; nothing of it was run",
+                     refused.size() == 1 ? "1 value" : fmt::format("{} values", refused.size()), list);
+}
 
 Result<Shape> extent_of(const ImportedTensor& tensor, const Box& box) {
   const std::size_t rank = tensor.shape.size();
@@ -194,6 +230,9 @@ Result<std::string> encode_plan(const ImportPlan& plan) {
                canonical_json({{"tensors", std::move(tensors)},
                                {"aliases", std::move(aliases)},
                                {"checks", std::move(checks)},
+                               {"refused", to_json(plan.refused)},
+                               {"changed", to_json(plan.changed)},
+                               {"left_out", plan.left_out},
                                {"has_unchecked_bytes", plan.has_unchecked_bytes}}));
   return framed(tree_text(plan.tree)) + framed(members) + framed(plan.inline_bytes);
 }
@@ -209,7 +248,13 @@ Result<ImportPlan> decode_plan(std::string_view bytes) {
   return plan;
 }
 
+bool is_left_out(LeftOut without, std::string_view name) {
+  return std::any_of(without.begin(), without.end(),
+                     [name](const std::string& glob) { return glob_matches(glob, name); });
+}
+
 Result<> check_plan(const ImportPlan& plan, std::span<const std::uint64_t> file_bytes) {
+  if (!plan.refused.empty()) return corrupt(text_of(plan.refused));
   std::unordered_set<std::string_view> names;
   std::uint64_t total = 0;
   const std::uint64_t there =

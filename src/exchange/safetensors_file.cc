@@ -25,7 +25,7 @@ Result<ForeignKind> foreign_kind(const ByteSource& file) {
   return Error(Code::corrupt, "it is neither a safetensors file nor one of torch.save");
 }
 
-Result<ImportPlan> read_safetensors(const ByteSource& file) {
+Result<ImportPlan> read_safetensors(const ByteSource& file, LeftOut without) {
   if (file.bytes() < 8) return Error(Code::corrupt, "safetensors header: it is cut short");
   UNBROKEN_TRY(const std::string first, read_range(file, 0, 8, 8));
   UNBROKEN_TRY(const std::uint64_t head_bytes, header_size(as_bytes(first), file.bytes()));
@@ -35,6 +35,10 @@ Result<ImportPlan> read_safetensors(const ByteSource& file) {
   plan.has_unchecked_bytes = !header.tensors.empty();
   Dict top;
   for (const HeaderTensor& tensor : header.tensors) {
+    if (is_left_out(without, tensor.name)) {
+      plan.left_out.push_back(tensor.name);
+      continue;
+    }
     ImportedPiece piece{.file = 0,
                         .offset = tensor.offset,
                         .strides = {},

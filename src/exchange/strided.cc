@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace unbroken {
 
@@ -37,18 +36,12 @@ Result<std::uint64_t> strided_span(std::span<const std::uint64_t> shape,
                                             fmt::join(strides, ","), why));
   };
   if (shape.size() != strides.size()) return bad("has another number of strides than of axes");
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> axes;  // stride, extent
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis] == 0) return std::uint64_t{0};
-    if (shape[axis] != 1) axes.emplace_back(strides[axis], shape[axis]);
-  }
-  std::sort(axes.begin(), axes.end());
+  if (std::find(shape.begin(), shape.end(), 0U) != shape.end()) return std::uint64_t{0};
   std::uint64_t span = 1;
-  for (const auto& [stride, extent] : axes) {
-    if (stride < span) return bad("lets elements share their place");
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     std::uint64_t reach = 0;
-    if (__builtin_mul_overflow(stride, extent - 1, &reach) || __builtin_add_overflow(span, reach, &span) ||
-        span > INT64_MAX)
+    if (__builtin_mul_overflow(strides[axis], shape[axis] - 1, &reach) ||
+        __builtin_add_overflow(span, reach, &span) || span > INT64_MAX)
       return bad("reaches beyond any storage");
   }
   return span;

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a tensor with strides lies within its storage and gives every element a place of its own.
+// Whether a tensor with strides lies within its storage.
 #include <cstdint>
 #include <span>
 
@@ -12,8 +12,7 @@ namespace unbroken {
 Result<std::vector<std::uint64_t>> contiguous_strides(std::span<const std::uint64_t> shape);
 bool are_contiguous(std::span<const std::uint64_t> shape, std::span<const std::uint64_t> strides);
 /// Elements from the first to behind the last one; 0 for a tensor without elements. Errors: corrupt where it
-/// does not fit 63 bits, or where two elements could share a place (a stride of 0, or below what the axes
-/// inside it span).
+/// does not fit 63 bits. Elements may share a place, as after expand(): each is read for itself.
 Result<std::uint64_t> strided_span(std::span<const std::uint64_t> shape,
                                    std::span<const std::uint64_t> strides);
 /// Errors: corrupt, as strided_span(), or where it does not lie within `storage_elements`.

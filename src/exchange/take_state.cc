@@ -17,6 +17,7 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr std::size_t kNodesMax = std::size_t{2} << 20;
+constexpr std::size_t kRefusedMax = 10'000;
 constexpr std::uint64_t kInlineBytesMax = std::uint64_t{1} << 30;
 
 Error corrupt(std::string why) {
@@ -107,7 +108,26 @@ std::string key_segment(const Node& key, bool is_tensor, Naming naming) {
   return segment_of_key(key);
 }
 
-Result<Node> StateTaker::take(Ref root, const std::string& name, std::size_t depth) {
+Result<Node> StateTaker::take(Ref root, const std::string& name, std::string entry, std::size_t depth) {
+  const std::size_t known = plan_.refused.size() + plan_.changed.size() + plan_.left_out.size();
+  entry_ = std::move(entry);
+  UNBROKEN_TRY(Node node, take_value(root, name, depth));
+  // Said, and yet in no value that was asked for: a file that does so means nothing good.
+  if (known == plan_.refused.size() + plan_.changed.size() + plan_.left_out.size() &&
+      !heap_.not_listed.empty())
+    return corrupt(
+        fmt::format("the pickle names {}, which is not among what may be read; nothing of it was run",
+                    *heap_.not_listed.begin()));
+  return node;
+}
+
+Result<Node> StateTaker::refuse(const std::string& name, std::string what) {
+  if (plan_.refused.size() >= kRefusedMax) return corrupt("nearly nothing in it can be kept");
+  plan_.refused.push_back({name, entry_, std::move(what)});
+  return Node{None{}};
+}
+
+Result<Node> StateTaker::take_value(Ref root, const std::string& name, std::size_t depth) {
   const PickleValue& value = heap_.values[root];
   if (depth > kTreeDepthMax)
     return corrupt(fmt::format("{}: nested deeper than {} containers, or contains itself",
@@ -149,17 +169,21 @@ Result<Node> StateTaker::take(Ref root, const std::string& name, std::size_t dep
     case Kind::tensor:
     case Kind::array:
       return take_tensor(value, name);
+    case Kind::foreign:
+      return refuse(name, value.text);
+    case Kind::storage:
+      return refuse(name, "a storage, which is a part of a tensor and no value");
     default:
-      return corrupt(fmt::format("{}: it is a part of a pickle and no value", shown(name)));
+      return refuse(name, "a class or a function, which is no value");
   }
 }
 
 Result<Node> StateTaker::take_file(Ref root) {
   const Kind kind = heap_.values[root].kind;
   if (kind == Kind::dict || kind == Kind::ordered_dict || kind == Kind::counter || kind == Kind::defaultdict)
-    return take(root, "");
+    return take(root, "", "");
   constexpr std::string_view kTop = "object";
-  UNBROKEN_TRY(Node value, take(root, std::string(kTop), 1));
+  UNBROKEN_TRY(Node value, take(root, std::string(kTop), "", 1));
   Dict top;
   top.items.push_back({Node{std::string(kTop)}, std::move(value)});
   return Node{std::move(top)};
@@ -169,7 +193,7 @@ Result<Node> StateTaker::take_items(const PickleValue& value, const std::string&
   List list{.kind = list_kind(value.kind), .items = {}, .max_size = {}};
   std::uint64_t index = 0;
   for (const Ref item : value.items) {
-    UNBROKEN_TRY(Node node, take(item, join_name(name, segment_of_index(index++)), depth + 1));
+    UNBROKEN_TRY(Node node, take_value(item, join_name(name, segment_of_index(index++)), depth + 1));
     list.items.push_back(std::move(node));
   }
   if (value.kind == Kind::deque && value.number >= 0) {
@@ -196,13 +220,23 @@ Result<Node> StateTaker::take_items(const PickleValue& value, const std::string&
 
 Result<Node> StateTaker::take_pairs(const PickleValue& value, const std::string& name, std::size_t depth) {
   Dict dict{.kind = dict_kind(value.kind), .items = {}};
+  if (value.kind == Kind::defaultdict && !value.is_whole)
+    plan_.changed.push_back({name, entry_, "a defaultdict, without its factory, which is code"});
+  const std::string above = entry_;
   for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) {
     const Kind kind = heap_.values[value.items[i + 1]].kind;
-    UNBROKEN_TRY(Node key, take(value.items[i], name + ".{key}", depth + 1));
+    UNBROKEN_TRY(Node key, take_value(value.items[i], name + ".{key}", depth + 1));
     if (!is_hashable(key)) return corrupt(fmt::format("{}: a key cannot be one", shown(name)));
     UNBROKEN_DO(check_tree(key));
     const std::string segment = key_segment(key, kind == Kind::tensor || kind == Kind::array, naming_);
-    UNBROKEN_TRY(Node item, take(value.items[i + 1], join_name(name, segment), depth + 1));
+    entry_ = join_name(name, segment);
+    if (is_left_out(without_, entry_)) {
+      plan_.left_out.push_back(std::move(entry_));
+      entry_ = above;
+      continue;
+    }
+    UNBROKEN_TRY(Node item, take_value(value.items[i + 1], join_name(name, segment), depth + 1));
+    entry_ = above;
     dict.items.push_back({std::move(key), std::move(item)});
   }
   return Node{std::move(dict)};
@@ -261,7 +295,9 @@ Result<ImportPlan> plan_with_names(const std::function<Result<ImportPlan>(Naming
   }
   std::sort(plan.aliases.begin(), plan.aliases.end(),
             [](const Alias& a, const Alias& b) { return a.name < b.name; });
-  UNBROKEN_DO(check_tree(plan.tree));
+  if (plan.refused.empty()) {
+    UNBROKEN_DO(check_tree(plan.tree));
+  }
   return plan;
 }
 

@@ -26,18 +26,22 @@ enum class Naming : std::uint8_t { plain, escaped };
 /// The segment of a key whose value is, or is not, a tensor.
 std::string key_segment(const Node& key, bool is_tensor, Naming naming);
 
-/// Takes the value `root` under the name `name`; tensors and aliases are added to `plan`, its tree is not
-/// touched. Errors: corrupt (what no state can hold, an endless value, over a cap).
+/// Takes the value `root` under the name `name`; tensors, aliases and remarks are added to `plan`, its tree
+/// is not touched. What no state can hold stands as None, and among plan.refused. Errors: corrupt (an endless
+/// value, over a cap, a name that is not on the list and led to nothing).
 class StateTaker {
  public:
-  StateTaker(const PickleHeap& heap, FindStorage find, Naming naming, ImportPlan& plan)
-      : heap_(heap), find_(std::move(find)), naming_(naming), plan_(plan) {}
-  Result<Node> take(Ref root, const std::string& name, std::size_t depth = 0);
+  StateTaker(const PickleHeap& heap, FindStorage find, Naming naming, ImportPlan& plan, LeftOut without = {})
+      : heap_(heap), find_(std::move(find)), naming_(naming), plan_(plan), without_(without) {}
+  /// `entry` is what refusals of the value itself give as ImportRemark::entry.
+  Result<Node> take(Ref root, const std::string& name, std::string entry, std::size_t depth = 0);
   /// The same for a whole file: what is no dict is put under the key `object`, as a run has a dict at its
   /// top.
   Result<Node> take_file(Ref root);
 
  private:
+  Result<Node> take_value(Ref root, const std::string& name, std::size_t depth);
+  Result<Node> refuse(const std::string& name, std::string what);
   Result<Node> take_items(const PickleValue& value, const std::string& name, std::size_t depth);
   Result<Node> take_pairs(const PickleValue& value, const std::string& name, std::size_t depth);
   Result<Node> take_tensor(const PickleValue& value, const std::string& name);
@@ -47,6 +51,8 @@ class StateTaker {
   FindStorage find_;
   Naming naming_;
   ImportPlan& plan_;
+  LeftOut without_;
+  std::string entry_;
   std::map<std::string, std::string> by_memory_;  // what a tensor is made of -> its first name
   std::map<Ref, std::uint64_t> inlined_;          // bytes that are in the plan already
   std::size_t nodes_ = 0;

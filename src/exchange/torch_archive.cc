@@ -68,14 +68,14 @@ Result<StoragePlace> TorchArchive::find(const PickleValue& storage, ImportPlan& 
   return StoragePlace{number_, at_ + record.offset};
 }
 
-Result<ImportPlan> read_torch_zip(const ByteSource& file) {
+Result<ImportPlan> read_torch_zip(const ByteSource& file, LeftOut without) {
   UNBROKEN_TRY(TorchArchive archive, TorchArchive::open(file, 0, 0));
   return plan_with_names([&](Naming naming) -> Result<ImportPlan> {
     ImportPlan plan;
     archive.forget_checks();
     StateTaker taker(
-        archive.heap(), [&](const PickleValue& storage) { return archive.find(storage, plan); }, naming,
-        plan);
+        archive.heap(), [&](const PickleValue& storage) { return archive.find(storage, plan); }, naming, plan,
+        without);
     UNBROKEN_TRY(plan.tree, taker.take_file(archive.root()));
     return plan;
   });

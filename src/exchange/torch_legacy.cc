@@ -74,6 +74,11 @@ class Legacy {
     for (const Ref ref : keys.items) {
       const PickleValue& key = heap.values[ref];
       const auto it = key.kind == Kind::text ? element_bytes.find(key.text) : element_bytes.end();
+      if (it == element_bytes.end() && !heap.not_listed.empty())
+        return corrupt(
+            fmt::format("it cannot be told how long a storage is: the pickle names {}, which is not among "
+                        "what may be read; nothing of it was run",
+                        *heap.not_listed.begin()));
       if (it == element_bytes.end()) return corrupt("the list of its storages names one that is not used");
       UNBROKEN_TRY(const std::string count_bytes, read_range(file_, at, 8, 8));
       std::uint64_t count = 0;
@@ -96,14 +101,14 @@ class Legacy {
 
 }  // namespace
 
-Result<ImportPlan> read_torch_legacy(const ByteSource& file) {
+Result<ImportPlan> read_torch_legacy(const ByteSource& file, LeftOut without) {
   Legacy legacy(file);
   UNBROKEN_DO(legacy.read());
   return plan_with_names([&](Naming naming) -> Result<ImportPlan> {
     ImportPlan plan;
     plan.has_unchecked_bytes = true;
     StateTaker taker(
-        legacy.heap, [&](const PickleValue& storage) { return legacy.find(storage); }, naming, plan);
+        legacy.heap, [&](const PickleValue& storage) { return legacy.find(storage); }, naming, plan, without);
     UNBROKEN_TRY(plan.tree, taker.take_file(legacy.root));
     return plan;
   });

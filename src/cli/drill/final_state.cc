@@ -43,6 +43,8 @@ Result<TapStep> digests_of(const ForeignState& foreign, const std::string& direc
 Result<TapStep> read_final_state(const std::string& path, const std::string& directory) {
   auto foreign = read_foreign_state(path);
   if (!foreign.ok()) return std::move(foreign).error().with(path);
+  auto fine = foreign.value().check();
+  if (!fine.ok()) return std::move(fine).error().with(path);
   auto out = digests_of(foreign.value(), directory);
   if (!out.ok()) return std::move(out).error().with(path);
   return out;

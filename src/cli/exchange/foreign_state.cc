@@ -24,23 +24,24 @@ Result<ImportPlan> plan_in_sandbox(const std::vector<int>& files,
   return decode_plan(answer);
 }
 
-Result<ForeignState> read_file(const std::string& path) {
+Result<ForeignState> read_file(const std::string& path, LeftOut without) {
   ForeignState out;
   UNBROKEN_TRY(UserFileReader file, UserFileReader::open(path));
   out.files.push_back(std::make_unique<UserSource>(std::move(file)));
   const UserSource& source = *out.files.front();
   UNBROKEN_TRY(const ForeignKind kind, foreign_kind(source));
   if (!is_pickled(kind)) {
-    UNBROKEN_TRY(out.plan, read_safetensors(source));
+    UNBROKEN_TRY(out.plan, read_safetensors(source, without));
   } else {
     UNBROKEN_TRY(out.plan, plan_in_sandbox({source.number()}, [&] {
-                   return kind == ForeignKind::torch_zip ? read_torch_zip(source) : read_torch_legacy(source);
+                   return kind == ForeignKind::torch_zip ? read_torch_zip(source, without)
+                                                         : read_torch_legacy(source, without);
                  }));
   }
   return out;
 }
 
-Result<ForeignState> read_directory(const std::string& path) {
+Result<ForeignState> read_directory(const std::string& path, LeftOut without) {
   ForeignState out;
   UNBROKEN_TRY(const std::vector<std::string> names, list_user_folder(path));
   auto opened = UserFileReader::open_in(path, ".metadata");
@@ -64,7 +65,7 @@ Result<ForeignState> read_directory(const std::string& path) {
   UNBROKEN_TRY(out.plan, plan_in_sandbox(numbers, [&]() -> Result<ImportPlan> {
                  UNBROKEN_TRY(const std::string text,
                               read_range(metadata, 0, metadata.bytes(), kMetadataBytesMax));
-                 return read_dcp(text, sources);
+                 return read_dcp(text, sources, without);
                }));
   return out;
 }
@@ -77,12 +78,14 @@ ForeignFiles ForeignState::sources() const {
   return out;
 }
 
-Result<ForeignState> read_foreign_state(const std::string& path) {
-  UNBROKEN_TRY(ForeignState out, is_user_folder(path) ? read_directory(path) : read_file(path));
+Result<> ForeignState::check() const {
   std::vector<std::uint64_t> sizes;
-  for (const auto& file : out.files) sizes.push_back(file->bytes());
-  UNBROKEN_DO(check_plan(out.plan, sizes));
-  return out;
+  for (const auto& file : files) sizes.push_back(file->bytes());
+  return check_plan(plan, sizes);
+}
+
+Result<ForeignState> read_foreign_state(const std::string& path, LeftOut without) {
+  return is_user_folder(path) ? read_directory(path, without) : read_file(path, without);
 }
 
 }  // namespace unbroken

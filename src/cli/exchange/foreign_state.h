@@ -28,12 +28,13 @@ struct ForeignState {
   ImportPlan plan;
   std::vector<std::unique_ptr<UserSource>> files;
   ForeignFiles sources() const;
+  Result<> check() const;  ///< check_plan()
 };
 
-/// A file, or a directory with a .metadata; its plan is checked.
-/// Errors:  not_found; corrupt (damaged, or it holds what is not on the list); bad_argument (no plain file);
+/// A file, or a directory with a .metadata, without the entries that `without` names. Its plan is not to be
+/// used before check() has accepted it. Errors:  not_found; corrupt (damaged); bad_argument (no plain file);
 ///          unsupported; unavailable.
 /// Threads: call it before any thread is started (os/sandbox.h).
-Result<ForeignState> read_foreign_state(const std::string& path);
+Result<ForeignState> read_foreign_state(const std::string& path, LeftOut without = {});
 
 }  // namespace unbroken

@@ -1,8 +1,10 @@
 // `unbroken import`: a foreign checkpoint as a run.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "cli/command.h"
@@ -24,6 +26,7 @@ namespace {
 
 struct Request {
   std::string from, to, step = "0";
+  std::vector<std::string> without;
   bool is_json = false;
 };
 
@@ -66,6 +69,46 @@ Error about(Error error, const std::string& path) {
   return error.next_command().empty() ? std::move(error).next("ls -la " + shell_word(path)) : error;
 }
 
+/// What leaves out all that was refused; empty where that would leave nothing.
+std::string without_refused(const Request& request, const std::vector<ImportRemark>& refused) {
+  std::set<std::string> entries(request.without.begin(), request.without.end());
+  for (const ImportRemark& remark : refused) {
+    if (remark.entry.empty()) return {};
+    entries.insert(remark.entry);
+  }
+  std::string out =
+      fmt::format("unbroken import {} --to {}", shell_word(request.from), shell_word(request.to));
+  if (request.step != "0") out += " --step " + request.step;
+  for (const std::string& entry : entries) out += " --without " + shell_word(entry);
+  return out;
+}
+
+/// The foreign state, whole but for what --without names.
+Result<ForeignState> read_state(const Request& request) {
+  auto foreign = read_foreign_state(request.from, request.without);
+  if (!foreign.ok()) return about(std::move(foreign).error(), request.from);
+  const ImportPlan& plan = foreign.value().plan;
+  if (auto fine = foreign.value().check(); !fine.ok()) {
+    const std::string next = without_refused(request, plan.refused);
+    Error error = std::move(fine).error();
+    return about(plan.refused.empty() || next.empty() ? std::move(error) : std::move(error).next(next),
+                 request.from);
+  }
+  for (const std::string& glob : request.without)
+    if (std::none_of(plan.left_out.begin(), plan.left_out.end(),
+                     [&glob](const std::string& name) { return glob_matches(glob, name); }))
+      return Error(Code::bad_argument,
+                   fmt::format("--without {}: {} has no entry of that name", glob, request.from));
+  return foreign;
+}
+
+void say_remarks(const ImportPlan& plan, const std::string& from) {
+  for (const ImportRemark& remark : plan.changed)
+    say(fmt::format("note: {} comes back as {}", remark.name, remark.what));
+  if (plan.has_unchecked_bytes)
+    say(fmt::format("note: {} carries no checksums, so damage in it cannot be seen", from));
+}
+
 Result<int> import_checkpoint(const Request& request) {
   const auto step = parse_u64(request.step, 999'999'999'999);
   if (!step.ok())
@@ -78,19 +121,17 @@ Result<int> import_checkpoint(const Request& request) {
     return Error(Code::bad_argument,
                  fmt::format("{}: it is there already: a new run needs a place of its own", to))
         .next(fmt::format("unbroken import {} --to {}-2", shell_word(request.from), shell_word(to)));
-  auto foreign = read_foreign_state(request.from);
-  if (!foreign.ok()) return about(std::move(foreign).error(), request.from);
+  UNBROKEN_TRY(const ForeignState foreign, read_state(request));
   UNBROKEN_TRY(const std::string folder,
                make_work_folder(folder_of(to), fmt::format(".{}.importing", last_name_of(to))));
-  auto imported = write_run(foreign.value(), request, step.value(), folder);
+  auto imported = write_run(foreign, request, step.value(), folder);
   auto moved = imported.ok() ? move_folder(folder, to) : Result<>(Done{});
   if (!imported.ok() || !moved.ok()) remove_work_folder(folder);
   if (imported.is(Code::corrupt)) return about(std::move(imported).error(), request.from);
   if (!imported.ok()) return std::move(imported).error();
   UNBROKEN_DO(moved);
   const ImportedRun& run = imported.value();
-  if (foreign.value().plan.has_unchecked_bytes)
-    say(fmt::format("note: {} carries no checksums, so damage in it cannot be seen", request.from));
+  say_remarks(foreign.plan, request.from);
   if (request.is_json) {
     UNBROKEN_DO(print_json({{"run", run.run},
                             {"directory", to},
@@ -115,6 +156,9 @@ int import_command(int argc, char** argv) {
   app.add_option("FROM", request.from, "a .safetensors, .pt, .pth or .bin file, or a DCP directory")
       ->required();
   app.add_option("--to", request.to, "the new run's directory")->required();
+  app.add_option("--without", request.without,
+                 "leave out entries of this name (a glob), given again for more")
+      ->allow_extra_args(false);
   app.add_option("--step", request.step, "completed steps that it stands for")->capture_default_str();
   app.add_flag("--json", request.is_json, "one JSON object");
   return run_command(app, argc, argv, [&] { return import_checkpoint(request); });

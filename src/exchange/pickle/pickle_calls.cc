@@ -75,10 +75,10 @@ Result<PickleValue> rebuild_tensor(PickleHeap& heap, const Arguments& args, Glob
   tensor.offset = static_cast<std::uint64_t>(args[1].number);
   UNBROKEN_TRY(tensor.shape, sizes(heap, args[2]));
   UNBROKEN_TRY(tensor.strides, sizes(heap, args[3]));
-  if (args.count() > 5 && !is_falsy(args[5])) return corrupt("a tensor has hooks, which are code");
+  if (args.count() > 5 && !is_falsy(args[5])) return foreign_value("a tensor with hooks, which are code");
   if (is_v3 && !args.has(6, Kind::dtype)) return corrupt("a tensor has no dtype");
   if (args.count() > least && !is_falsy(args[least]))
-    return corrupt("a tensor is stored conjugated or negated: save it resolved");
+    return foreign_value("a tensor that is stored conjugated or negated: save it resolved");
   PickleValue out{.kind = Kind::tensor, .dtype = is_v3 ? args[6].dtype : storage.dtype};
   // What a storage holds is counted in its own elements, in bytes where it has no type.
   const std::uint64_t bytes = static_cast<std::uint64_t>(storage.number) * bits_of(storage.dtype) / 8;
@@ -174,8 +174,7 @@ Result<PickleValue> numpy_dtype(const Arguments& args) {
   if (args.count() == 0 || args.count() > 3 || !args.has(0, Kind::text))
     return corrupt("a NumPy dtype is damaged");
   const auto dtype = dtype_from_numpy_code(args[0].text);
-  if (!dtype)
-    return corrupt(fmt::format("arrays of NumPy's type {} cannot be kept", foreign_text(args[0].text)));
+  if (!dtype) return foreign_value(fmt::format("NumPy's type {}", foreign_text(args[0].text)));
   return PickleValue{.kind = Kind::numpy_dtype, .dtype = *dtype, .is_whole = bits_of(*dtype) == 8};
 }
 
@@ -198,7 +197,7 @@ Result<PickleValue> call_torch(PickleHeap& heap, Global global, const Arguments&
       return rebuild_parameter(args);
     case Global::numpy_reconstruct:
       if (args.count() != 3 || !args.has(0, Kind::global) || args[0].global != Global::numpy_array)
-        return corrupt("a NumPy array is of another class");
+        return foreign_value("a NumPy array of another class");
       return PickleValue{.kind = Kind::array};
     case Global::numpy_dtype:
       return numpy_dtype(args);
@@ -218,6 +217,10 @@ Result<PickleValue> call_torch(PickleHeap& heap, Global global, const Arguments&
 /// (version, shape, dtype, is_fortran, bytes)
 Result<> build_array(PickleHeap& heap, PickleValue& array, const PickleValue& state) {
   const Arguments parts(heap, state);
+  if (parts.has(2, Kind::foreign)) {
+    array = foreign_value(parts[2].text);
+    return Done{};
+  }
   if (array.is_whole || state.kind != Kind::tuple || parts.count() != 5 || !parts.has(2, Kind::numpy_dtype) ||
       !parts[2].is_whole || !parts.has(3, Kind::boolean) || !parts.has(4, Kind::bytes))
     return corrupt("a NumPy array is damaged, or holds what cannot be kept");
@@ -247,10 +250,15 @@ Result<> build_numpy_dtype(const PickleHeap& heap, PickleValue& dtype, const Pic
   if (state.kind != Kind::tuple || parts.count() < 5 || !parts.has(1, Kind::text))
     return corrupt("a NumPy dtype is damaged");
   for (const std::size_t i : {2U, 3U, 4U})
-    if (parts[i].kind != Kind::none) return corrupt("a NumPy dtype with fields cannot be kept");
+    if (parts[i].kind != Kind::none) {
+      dtype = foreign_value("a NumPy dtype with fields");
+      return Done{};
+    }
   const std::string& order = parts[1].text;
-  if (order != "<" && order != "|" && order != "=") return corrupt("a NumPy array is big-endian");
-  dtype.is_whole = true;
+  if (order == "<" || order == "|" || order == "=")
+    dtype.is_whole = true;
+  else
+    dtype = foreign_value("a big-endian NumPy array");
   return Done{};
 }
 
@@ -285,18 +293,24 @@ Result<> build_record(const PickleHeap& heap, PickleValue& record, const PickleV
 }  // namespace
 
 Result<PickleValue> call_global(PickleHeap& heap, const PickleValue& callable, const PickleValue& arguments) {
-  if (callable.kind != Kind::global || arguments.kind != Kind::tuple)
+  if ((callable.kind != Kind::global && callable.kind != Kind::foreign) || arguments.kind != Kind::tuple)
     return corrupt("it calls what cannot be called");
   const Arguments args(heap, arguments);
+  if (callable.kind == Kind::foreign)
+    return foreign_value(callable.text.ends_with("._reconstructor") && args.has(0, Kind::foreign)
+                             ? args[0].text
+                             : callable.text);
+  if (callable.global != Global::defaultdict)
+    for (std::size_t i = 0; i < args.count(); ++i)
+      if (args.has(i, Kind::foreign)) return args[i];
   switch (callable.global) {
     case Global::ordered_dict:
       return ordered_dict(heap, args);
     case Global::counter:
       return converted(args, Kind::counter, true);
     case Global::defaultdict:
-      if (args.count() > 1 || (args.count() == 1 && args[0].kind != Kind::none))
-        return corrupt("a defaultdict has a factory, which is code");
-      return PickleValue{.kind = Kind::defaultdict};
+      if (args.count() > 1) return corrupt("a defaultdict is made of too many values");
+      return PickleValue{.kind = Kind::defaultdict, .is_whole = args.count() == 0 || args.has(0, Kind::none)};
     case Global::deque:
       return make_deque(args);
     case Global::set:
@@ -318,6 +332,7 @@ Result<PickleValue> call_global(PickleHeap& heap, const PickleValue& callable, c
 }
 
 Result<PickleValue> new_record(const PickleValue& cls, const PickleValue& arguments) {
+  if (cls.kind == Kind::foreign) return cls;
   if (cls.kind != Kind::global || cls.global < Global::metadata || arguments.kind != Kind::tuple ||
       !arguments.items.empty())
     return corrupt("it makes an instance of what is no class of its own");
@@ -336,6 +351,8 @@ Result<> build(PickleHeap& heap, Ref object, Ref state) {
       return build_ordered_dict(heap, given);
     case Kind::record:
       return build_record(heap, target, given);
+    case Kind::foreign:
+      return Done{};
     default:
       return corrupt("it gives a state to what has none");
   }
@@ -346,6 +363,7 @@ Result<PickleValue> storage_of(const PickleHeap& heap, Ref id) {
   const Arguments parts(heap, tuple);
   const auto bad = [](std::string_view why) { return corrupt(fmt::format("a storage {}", why)); };
   // The sixth stands in files of before 1.6, for a storage that is a part of another.
+  if (parts.has(1, Kind::foreign)) return parts[1];
   if (tuple.kind != Kind::tuple || parts.count() < 5 || parts.count() > 6 || !parts.has(0, Kind::text) ||
       parts[0].text != "storage" || !parts.has(1, Kind::global) || !parts.has(2, Kind::text) ||
       !parts.has(4, Kind::integer))

@@ -1,6 +1,6 @@
 #pragma once
-// The closed list of names that a pickle may say. Whatever is not here is refused where it is named, before
-// anything is done with it.
+// The closed list of names that a pickle may say. Whatever is not here stands for nothing: nothing is done
+// with it, and a state that would hold it is refused, or read without it where that was asked for.
 #include <cstdint>
 #include <optional>
 #include <string>

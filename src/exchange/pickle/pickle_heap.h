@@ -4,7 +4,9 @@
 // make or to drop.
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exchange/pickle/pickle_globals.h"
@@ -34,7 +36,7 @@ struct PickleValue {
     dict,  ///< items: key, value, key, value, ... of this and the three below
     ordered_dict,
     counter,
-    defaultdict,
+    defaultdict,   ///< is_whole: without a factory
     global,        ///< a listed name
     dtype,         ///< torch.float32
     storage,       ///< text: key; number: elements; items: none
@@ -44,6 +46,7 @@ struct PickleValue {
     numpy_scalar,  ///< text: bytes
     record,        ///< an instance of the class `global`; items: attribute, value, ...
     opaque,        ///< listed, but nothing that a state can hold
+    foreign,       ///< text: what it is; nothing is kept of it, and nothing was done with it
   };
   Kind kind = Kind::none;
   Global global = Global::none;
@@ -54,6 +57,11 @@ struct PickleValue {
   std::string text = {};
   std::vector<Ref> items = {};
 };
+
+/// What no state can hold, told in a word or two.
+inline PickleValue foreign_value(std::string what) {
+  return {.kind = PickleValue::Kind::foreign, .text = std::move(what)};
+}
 
 /// Where the elements of a tensor are in its storage, counted in elements.
 struct PickledTensor {
@@ -66,6 +74,7 @@ struct PickledTensor {
 struct PickleHeap {
   std::deque<PickleValue> values;
   std::vector<PickledTensor> tensors;
+  std::set<std::string> not_listed;       ///< names that the pickle says and that are not on the list
   std::size_t items = 0, text_bytes = 0;  ///< of all values: a value that is named again may be copied
 };
 

@@ -352,6 +352,7 @@ class Machine {
     const Kind kind = target.kind;
     const bool is_dict = kind == Kind::dict || kind == Kind::ordered_dict || kind == Kind::counter ||
                          kind == Kind::defaultdict;
+    if (kind == Kind::foreign) return Done{};
     const bool is_list = kind == Kind::list || kind == Kind::deque || kind == Kind::set;
     if (are_pairs ? !is_dict : !is_list) return corrupt("it adds items to what holds none");
     if (are_pairs && items.size() % 2 != 0) return corrupt("a key has no value");
@@ -393,6 +394,13 @@ class Machine {
         UNBROKEN_TRY(PickleValue made, new_record(at(cls), at(arguments)));
         return push(std::move(made));
       }
+      case 0x92: {  // NEWOBJ_EX
+        UNBROKEN_DO(pop());
+        UNBROKEN_DO(pop());
+        UNBROKEN_TRY(const Ref cls, pop());
+        if (at(cls).kind != Kind::foreign) return corrupt("it makes an instance in a way that is not read");
+        return push_ref(cls);
+      }
       case 'b': {  // BUILD
         UNBROKEN_TRY(const Ref state, pop());
         UNBROKEN_TRY(const Ref target, top());
@@ -410,7 +418,13 @@ class Machine {
   }
 
   Result<> global(std::string_view module, std::string_view name) {
-    UNBROKEN_TRY(const GlobalName found, find_global(dialect_, module, name));
+    auto known = find_global(dialect_, module, name);
+    if (!known.ok() && dialect_ == PickleDialect::torch_file) {
+      std::string text = fmt::format("{}.{}", foreign_text(module), foreign_text(name));
+      heap_.not_listed.insert(text);
+      return push(foreign_value(std::move(text)));
+    }
+    UNBROKEN_TRY(const GlobalName found, std::move(known));
     return push({.kind = found.global == Global::dtype ? Kind::dtype : Kind::global,
                  .global = found.global,
                  .dtype = found.dtype});

@@ -1,8 +1,9 @@
 #pragma once
 // A stack machine that reads pickles (protocols 2 to 5 as torch and Python write them) and executes nothing.
 //
-// Names are looked up in a closed list (pickle_globals.h); a listed "call" only makes a plain value. Opcodes
-// that exist for code (INST, OBJ, NEWOBJ_EX, extensions, out-of-band buffers) are refused. Every length is
+// Names are looked up in a closed list (pickle_globals.h); a listed "call" only makes a plain value, and a
+// call of what is not on the list, or with it, makes a foreign one, which only says what it would have been.
+// Opcodes that exist for code (INST, OBJ, extensions, out-of-band buffers) are refused. Every length is
 // checked against what is left before anything is allocated, and values, memo and stack are bounded.
 // Source: Lib/pickletools.py of CPython 3.11 for the opcodes.
 #include <string_view>

@@ -1,8 +1,11 @@
 """import: foreign checkpoints become runs; what they hold, what is refused, and that nothing of them runs."""
 
+import argparse
+import datetime
 import json
 import os
 import random
+import shlex
 import struct
 from collections import Counter, defaultdict, deque
 from pathlib import Path
@@ -15,7 +18,7 @@ from program import unbroken, unbroken_json
 torch = pytest.importorskip("torch")
 import unbroken as product  # noqa: E402
 
-HOSTILE = Path(__file__).resolve().parents[1] / "hostile"
+HOSTILE = Path(__file__).resolve().parents[2] / "hostile"
 
 
 def brought_in(source, tmp_path, *more):
@@ -63,7 +66,8 @@ def everything():
         "counter": Counter("aab"), "deque": deque([1], 3), "default": defaultdict(None, {1: 2}), "flags": [True, False],
         "f8": torch.arange(4.0).to(torch.float8_e4m3fn), "u16": torch.arange(3).to(torch.uint16), "scalar": torch.tensor(2.5),
         "empty": torch.zeros(0, 3), "transposed": torch.arange(6).reshape(2, 3).t(), "c64": torch.ones(2, dtype=torch.complex64),
-        "part": torch.arange(10.0)[3:7], "last": torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        "part": torch.arange(10.0)[3:7],
+        "expanded": torch.rand(1, 3).expand(4, 3), "last": torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last),
         "rng": torch.get_rng_state(), "numpy": np.arange(6.0).reshape(2, 3), "fortran": np.asfortranarray(np.arange(6).reshape(2, 3)),
         "numpy_rng": np.random.RandomState(3).get_state(), "python_rng": random.Random(1).getstate(), "numpy_scalar": np.float32(2),
     }  # fmt: skip
@@ -230,6 +234,50 @@ def test_a_refusal_names_what_is_not_on_the_list(name, tmp_path):
     named = {"os-system": "os.system", "eval": "builtins.eval", "exec-2": "__builtin__.exec", "newobj": "subprocess.Popen",
              "inst": "os.system", "stack-global": "os.system", "torch-hub": "torch.hub.load"}  # fmt: skip
     refused(tmp_path / "a.pt", tmp_path / "none", named[name])
+
+
+KEPT_IN_NO_RUN = {
+    "torch.device": torch.device("cuda:0"), "argparse.Namespace": argparse.Namespace(rate=1), "pathlib.PosixPath": Path("/a"),
+    "a tensor that is stored conj": torch.ones(2).to(torch.complex64).conj(), "NumPy's type U1": np.array(["a"]),
+    "torch._utils._rebuild_sparse_tensor": torch.eye(2).to_sparse(), "a storage": torch.ones(2).untyped_storage(),
+    "torch._utils._rebuild_qtensor": torch.quantize_per_tensor(torch.ones(2), 1, 0, torch.quint8),
+    "torch.nn.modules.linear.Linear": torch.nn.Linear(1, 1), "datetime.timedelta": datetime.timedelta(1),
+    "a big-endian": np.arange(3, dtype=">i4"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("what", KEPT_IN_NO_RUN)
+def test_what_no_run_can_hold_is_named_and_the_next_command_goes_without_it(what, is_new, tmp_path):
+    value = KEPT_IN_NO_RUN[what]
+    torch.save({"a": {"list": [1, {"it is": value}], "w": torch.ones(2)}, "args": value, "n": 1}, tmp_path / "a.pt",
+               _use_new_zipfile_serialization=is_new)  # fmt: skip
+    if "qtensor" in what and not is_new:  # the old form says nowhere how long a storage of a class of its own is
+        refused(tmp_path / "a.pt", tmp_path / "run", "torch.QUInt8Storage")
+        return
+    message = refused(tmp_path / "a.pt", tmp_path / "run", "2 values in it", f'a.list.1.it is ({what}', f"args ({what}")
+    assert "nothing of it was run" in message
+    _, error = unbroken_json("import", tmp_path / "a.pt", "--to", tmp_path / "run")
+    command = shlex.split(error["error"]["next_command"])
+    assert command[0] == "unbroken"
+    status, _, err = unbroken(*command[1:])
+    assert status == 0, err
+    same({"a": {"list": [1, {}], "w": torch.ones(2)}, "n": 1}, dict(product.load(tmp_path / "run")))
+
+
+def test_an_entry_is_left_out_where_that_is_asked_for(tmp_path):
+    torch.save({"model": {"w": torch.ones(2)}, "optimizer": {"m": torch.ones(2)}}, tmp_path / "a.pt")
+    found, said = brought_in(tmp_path / "a.pt", tmp_path, "--without", "opt*")
+    assert list(found) == ["model"] and said["tensors"] == 1
+    status, error = unbroken_json("import", tmp_path / "a.pt", "--to", tmp_path / "two", "--without", "nothing")
+    assert status == 78 and "no entry of that name" in error["error"]["message"]
+
+
+def test_a_defaultdict_comes_back_without_its_factory(tmp_path):
+    torch.save({"a": defaultdict(list, {1: [2]})}, tmp_path / "a.pt")
+    status, _, err = unbroken("import", tmp_path / "a.pt", "--to", tmp_path / "run")
+    assert status == 0 and "a comes back as a defaultdict, without its factory" in err
+    same({"a": defaultdict(None, {1: [2]})}, dict(product.load(tmp_path / "run")))
 
 
 class Runs:
