@@ -50,8 +50,13 @@ Engine::~Engine() {
 Result<> Engine::restore(Loader& loader, const Deadline& by) {
   UNBROKEN_CHECK(!background_);
   const Instant began = seams_.clock.now();
-  UNBROKEN_TRY(Opened opened, open_run(seams_, options_.open, loader, by));
-  UNBROKEN_TRY(pace_, Pace::begin(options_.pace, seams_, opened, began, by));
+  OpenOptions open = options_.open;
+  open.admit = [&](const History& history) -> Result<> {
+    UNBROKEN_TRY(pace_, Pace::create(options_.pace, seams_, history, by));
+    return Done{};
+  };
+  UNBROKEN_TRY(Opened opened, open_run(seams_, open, loader, by));
+  pace_->start(opened, began, seams_.clock);
   if (const auto& rule = options_.open.policy.best)
     if (const Checkpoint* c = best(opened.history, *rule)) best_ = c->commit.metrics.at(rule->metric);
   background_ = Background::start(seams_, std::move(opened), status_);

@@ -97,6 +97,7 @@ class Opening {
       saved->run = history_.genesis()->run;
       UNBROKEN_DO(loader_.check(*saved));
     }
+    if (options_.admit && opened_.attempt == 0) UNBROKEN_DO(options_.admit(history_));
     UNBROKEN_TRY(const bool is_open, append_open(resume));
     if (!is_open) return false;
     note_killer(killer, resume);

@@ -42,6 +42,9 @@ struct OpenOptions {
   Policy policy;
   /// Asked once, right before the first record is appended: is this storage fit for a journal?
   std::function<Result<>(const Deadline&)> probe;
+  /// Asked right before the life's first OPEN, with what the journal tells of the lives before: may it begin?
+  /// May be empty.
+  std::function<Result<>(const History&)> admit;
   /// Called once this process owns the run: removes what killed ones left of a create. May be empty.
   std::function<void(const Deadline&)> sweep;
 };
@@ -68,7 +71,7 @@ struct Opened {
 };
 
 /// Errors: not_found (nothing to resume from, 66), journal_unreadable, corrupt (a checkpoint that was named),
-/// bad_argument (the owner is alive), mismatch, unavailable, no_space, unsupported.
+/// bad_argument (the owner is alive), mismatch, unavailable, no_space, unsupported, those of `admit`.
 Result<Opened> open_run(const Seams& seams, const OpenOptions& options, Loader& loader, const Deadline& by);
 
 }  // namespace unbroken

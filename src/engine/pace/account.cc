@@ -218,10 +218,9 @@ Result<Account> decode_account(std::string_view bytes) {
 Past read_past(const Seams& seams, const History& history, const Deadline& by) {
   Past out;
   const std::vector<Attempt>& attempts = history.attempts();
-  const std::size_t count = attempts.empty() ? 0 : attempts.size() - 1;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
     std::optional<Account> account;
-    if (i + kAccountsRead >= count)
+    if (i + kAccountsRead >= attempts.size())
       if (auto read = account_of(seams, history, attempts[i], by); read.ok())
         account = std::move(read).value();
     out.lives.push_back(life_of(attempts[i], account));

@@ -46,11 +46,11 @@ std::string encode_account(const Account& account);
 /// Errors: corrupt: ignore it.
 Result<Account> decode_account(std::string_view bytes);
 
-/// What the lives before the newest OPEN left behind.
+/// What the lives so far left behind.
 struct Past {
   std::vector<PastLife> lives;  ///< oldest first
   std::optional<Account> last;  ///< the newest account there is
-  bool has_lost_work = false;   ///< the life right before this one
+  bool has_lost_work = false;   ///< the newest life
 };
 Past read_past(const Seams& seams, const History& history, const Deadline& by);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cadence/explain.h"
+#include "world/advice.h"
 
 namespace unbroken {
 
@@ -28,40 +29,45 @@ void keep_last_few(std::vector<T>& values, T value) {
 
 }  // namespace
 
-Result<Pace> Pace::begin(const PaceOptions& options, const Seams& seams, const Opened& opened, Instant began,
-                         const Deadline& by) {
+Result<Pace> Pace::create(const PaceOptions& options, const Seams& seams, const History& history,
+                          const Deadline& by) {
   CadenceOptions wanted = options.cadence;
   wanted.given_s = options.schedule.interval_s();
   wanted.given_steps = options.schedule.steps();
-  const Past past = read_past(seams, opened.history, by);
+  const Past past = read_past(seams, history, by);
   UNBROKEN_TRY(Cadence cadence, Cadence::create(wanted, past.lives));
   if (past.last) cadence.remember(past.last->costs, past.last->recoveries_s, past.last->step_s);
   // Whoever promises anew is told no; a run that goes on with an old promise is not stopped for it.
   const bool is_new_promise = past.last && past.last->rpo_s != wanted.rpo_s;
   if (is_new_promise && past.last->costs.size() > 1 && !cadence.plan().broken_promise.empty())
-    return Error(Code::bad_argument, cadence.plan().broken_promise);
+    return Error(Code::bad_argument, cadence.plan().broken_promise + ": promise more than that")
+        .next("unbroken explain " + shell_word(seams.store.identity().path));
 
   Pace out(options, std::move(cadence));
-  const Instant now = seams.clock.now();
-  const std::uint64_t step = opened.resume ? opened.resume->step : 0;
-  out.began_ = out.written_ = began;
-  out.cadence_.start(step, seconds(began), seconds(now));
-  out.schedule_.start(seconds(now));
-  out.cadence_.take_news();  // the first line tells all
-  out.account_.run = opened.run;
-  out.account_.attempt = opened.attempt;
-  out.account_.open_slot = opened.open.slot;
-  out.account_.start = out.account_.step = step;
   out.account_.rpo_s = wanted.rpo_s;
+  out.is_recovery_ = past.has_lost_work;
   if (!past.last) return out;
   out.account_.costs = past.last->costs;
   out.account_.recoveries_s = past.last->recoveries_s;
   out.last_step_s_ = past.last->step_s;
-  const double began_unix_ms =
-      static_cast<double>(seams.clock.wall_unix_ms()) - 1e3 * seconds_of(now - began);
-  out.away_s_ = (began_unix_ms - static_cast<double>(past.last->at_unix_ms)) / 1e3;
-  out.is_recovery_ = past.has_lost_work && out.away_s_ <= kAwayMax_s;
+  out.last_sign_unix_ms_ = past.last->at_unix_ms;
   return out;
+}
+
+void Pace::start(const Opened& opened, Instant began, const Clock& clock) {
+  const Instant now = clock.now();
+  const std::uint64_t step = opened.resume ? opened.resume->step : 0;
+  began_ = written_ = began;
+  cadence_.start(step, seconds(began), seconds(now));
+  schedule_.start(seconds(now));
+  cadence_.take_news();  // the first line tells all
+  account_.run = opened.run;
+  account_.attempt = opened.attempt;
+  account_.open_slot = opened.open.slot;
+  account_.start = account_.step = step;
+  const double began_unix_ms = static_cast<double>(clock.wall_unix_ms()) - 1e3 * seconds_of(now - began);
+  if (last_sign_unix_ms_) away_s_ = (began_unix_ms - static_cast<double>(*last_sign_unix_ms_)) / 1e3;
+  is_recovery_ = is_recovery_ && last_sign_unix_ms_ && away_s_ <= kAwayMax_s;
 }
 
 void Pace::on_first_step(Instant now) {

@@ -21,11 +21,13 @@ struct PaceOptions {
 /// Threads: one, the trainer's. Times are those of one Clock.
 class Pace {
  public:
-  /// The run is opened; its restore began at `began`. What earlier lives measured counts.
+  /// Before the run is opened: what the lives in the journal measured counts.
   /// Errors: bad_argument (bounds that contradict each other; a promise, made anew, that the saves measured
   /// so far cannot keep).
-  static Result<Pace> begin(const PaceOptions& options, const Seams& seams, const Opened& opened,
-                            Instant began, const Deadline& by);
+  static Result<Pace> create(const PaceOptions& options, const Seams& seams, const History& history,
+                             const Deadline& by);
+  /// The run is opened; its restore began at `began`.
+  void start(const Opened& opened, Instant began, const Clock& clock);
 
   void on_step(std::uint64_t step, Instant now);
   /// Should the state after `step` be saved?
@@ -61,9 +63,10 @@ class Pace {
   Cadence cadence_;
   Account account_;
   Instant began_, written_;
-  double away_s_ = 0;         ///< from the last sign of the life before to the begin of this one
-  double last_step_s_ = 0;    ///< of the life before
-  bool is_recovery_ = false;  ///< this life makes good for one that lost work
+  std::optional<std::int64_t> last_sign_unix_ms_;  ///< of the life before
+  double last_step_s_ = 0;                         ///< the same
+  double away_s_ = 0;                              ///< from that sign to the begin of this one
+  bool is_recovery_ = false;                       ///< this life makes good for one that lost work
   bool is_account_due_ = false, is_line_due_ = false;
 };
 

@@ -225,9 +225,12 @@ TEST(Pace, SaysThatAPromiseBrokeAndRefusesOneThatIsMadeAnew) {
     EXPECT_EQ(me.engine->status().health().state, Health::State::yellow);
   });
   EXPECT_TRUE(run.start(promised).ok()) << "a job that is started again by night goes on";
+  const std::vector<std::string> before = run.facts();
   const auto refused = run.start(automatic({.rpo_s = 35}));
   ASSERT_TRUE(refused.is(Code::bad_argument));
   EXPECT_THAT(refused.error().what(), HasSubstr("rpo: 35.0s cannot be kept"));
+  EXPECT_EQ(refused.error().next_command(), "unbroken explain /runs/mlp");
+  EXPECT_EQ(run.facts(), before) << "a start that is refused opens nothing";
   EXPECT_TRUE(run.start(automatic({.rpo_s = 3500})).ok());
 }
 
