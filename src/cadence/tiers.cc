@@ -183,20 +183,26 @@ Waste parts_of(const TierJob& job, const std::vector<Level>& levels) {
   return parts;
 }
 
-/// How one attempt at something ends: after `time_s` on average, done, or stopped by a failure of kind k or
-/// by a notice.
+/// Adds seconds of the kinds in `more`, so many times.
+void add(Waste& sum, const Waste& more, double times) {
+  for (double Waste::* part :
+       {&Waste::stall, &Waste::lost_work, &Waste::recovery, &Waste::persist_lag, &Waste::slowdown})
+    sum.*part += times * more.*part;
+}
+
+/// How one attempt at something ends: done, or stopped by a failure of kind k or by a notice.
 struct Outcome {
-  double time_s = 0;
+  Waste spent = {};  ///< seconds, on average; lost_work: all that was worked, kept or not
   double done = 1;
   std::vector<double> failed = {};  ///< by kind = level, and then the notices
   double work_s = 0;                ///< where it is done
   double saved_s = 0;               ///< work of it that an emergency save saved, on average
 };
 
-/// `seconds` in which nothing is saved and nothing is heard of a notice, such as a recovery.
+/// `seconds` of recovery, in which nothing is saved and nothing is heard of a notice.
 Outcome try_for(double seconds, const std::vector<Level>& levels, double mtti_s) {
   const double fails = -std::expm1(-seconds / mtti_s);
-  Outcome out{mtti_s * fails, 1 - fails};
+  Outcome out{{.recovery = mtti_s * fails}, 1 - fails};
   for (const Level& level : levels) out.failed.push_back(fails * level.times.share);
   out.failed.push_back(0);
   return out;
@@ -205,21 +211,26 @@ Outcome try_for(double seconds, const std::vector<Level>& levels, double mtti_s)
 /// Work and the save that ends it.
 Outcome try_interval(const TierJob& job, const TierTimes& save, const std::vector<Level>& levels) {
   const double m = job.mtti_s, g = job.notice_share;
-  const double work_s = job.interval_s + mean_slowdown_s(levels);
+  const double slowed_s = mean_slowdown_s(levels);
+  const double work_s = job.interval_s + slowed_s;
   const double all_s = work_s + save.stall_s;
   Outcome out = try_for(all_s, levels, m);
+  const double worked_s = -m * std::expm1(-work_s / m);
+  out.spent = {.stall = -m * std::exp(-work_s / m) * std::expm1(-save.stall_s / m),
+               .lost_work = worked_s * job.interval_s / work_s,
+               .slowdown = worked_s * slowed_s / work_s};
   for (double& p : out.failed) p *= 1 - g;
   const double fails = -std::expm1(-all_s / m);
   out.failed.back() = g * fails;
   out.work_s = job.interval_s;
-  out.saved_s = g * job.interval_s / work_s * (-m * std::expm1(-work_s / m) - work_s * std::exp(-all_s / m));
+  out.saved_s = g * job.interval_s / work_s * (worked_s - work_s * std::exp(-all_s / m));
   return out;
 }
 
 /// `first`, and then `second`, which is not begun when the first fails.
 void append(Outcome& first, const Outcome& second) {
   const double done = first.done;
-  first.time_s += done * second.time_s;
+  add(first.spent, second.spent, done);
   first.saved_s += done * (second.saved_s + second.failed.back() * first.work_s);
   for (std::size_t k = 0; k < first.failed.size(); ++k) first.failed[k] += done * second.failed[k];
   first.done *= second.done;
@@ -228,7 +239,7 @@ void append(Outcome& first, const Outcome& second) {
 
 /// `one`, n times in a row, by squaring.
 Outcome repeat(Outcome one, std::uint64_t n) {
-  Outcome out{0, 1, std::vector<double>(one.failed.size(), 0)};
+  Outcome out{{}, 1, std::vector<double>(one.failed.size(), 0)};
   for (; n > 0; n >>= 1) {
     if (n & 1) append(out, one);
     if (n > 1) append(one, one);
@@ -241,7 +252,7 @@ Outcome recovery_of(std::size_t level, const std::vector<Level>& levels, double 
   Outcome out = try_for(levels[level].times.recovery_s, levels, mtti_s);
   double again = 0;
   for (std::size_t k = 0; k <= level; ++k) again += out.failed[k];
-  out.time_s /= 1 - again;
+  out.spent.recovery /= 1 - again;
   out.done /= 1 - again;
   for (double& p : out.failed) p /= 1 - again;
   return out;
@@ -255,10 +266,11 @@ double after_notice_s(const TierJob& job, const std::vector<Level>& levels) {
   for (std::size_t i = levels.size(); i-- > 0;) {
     const Outcome recovery = recovery_of(i, levels, job.mtti_s);
     Outcome first = try_for(job.notice_cost_s + levels[i].times.recovery_s, levels, job.mtti_s);
-    whole_s[i] = recovery.time_s;
+    whole_s[i] = recovery.spent.recovery;
     for (std::size_t k = i + 1; k < levels.size(); ++k) whole_s[i] += recovery.failed[k] * whole_s[k];
-    for (std::size_t k = 0; k < levels.size(); ++k) first.time_s += first.failed[k] * whole_s[std::max(i, k)];
-    mean_s += levels[i].times.share * first.time_s;
+    for (std::size_t k = 0; k < levels.size(); ++k)
+      first.spent.recovery += first.failed[k] * whole_s[std::max(i, k)];
+    mean_s += levels[i].times.share * first.spent.recovery;
   }
   return mean_s;
 }
@@ -268,7 +280,8 @@ double after_notice_s(const TierJob& job, const std::vector<Level>& levels) {
 void insist(Outcome& attempt, std::size_t level, const Outcome& recovery) {
   const double fails = attempt.failed[level];
   const double scale = 1 / (1 - fails * recovery.done);
-  attempt.time_s = (attempt.time_s + fails * recovery.time_s) * scale;
+  add(attempt.spent, attempt.spent, scale - 1);
+  attempt.spent.recovery += fails * recovery.spent.recovery * scale;
   attempt.done *= scale;
   attempt.saved_s *= scale;
   for (std::size_t k = 0; k < attempt.failed.size(); ++k)
@@ -295,6 +308,42 @@ Outcome block_of_safest(const TierJob& job, const std::vector<Level>& levels) {
   return whole.back();
 }
 
+/// All time: what is kept of it, and the rest.
+struct Shares {
+  double kept = 0;
+  Waste waste;
+};
+
+Shares shares_of(const TierJob& job) {
+  const std::vector<Level> levels = levels_of(job);
+  const double period = job.interval_s + mean_cost_s(levels);
+  if (!std::isfinite(job.mtti_s))
+    return {job.interval_s / period,
+            {.stall = mean_stall_s(levels) / period, .slowdown = mean_slowdown_s(levels) / period}};
+  const Outcome whole = block_of_safest(job, levels);
+  double lag = 0, missed = 0;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const Age age = age_of(job, levels, i, period);
+    const double rate = (1 - job.notice_share) * levels[i].times.share / job.mtti_s;
+    lag += rate * age.lag_s, missed += rate * age.missed_s;
+  }
+  const double spared = spared_s(levels, period) / job.mtti_s;
+  const double noticed = whole.failed.back();
+  const double work_s = (1 - noticed) * whole.work_s + whole.saved_s;
+  Waste waste = whole.spent;
+  waste.recovery += noticed * after_notice_s(job, levels);
+  const double all_s = waste.sum();
+  const double durable_at_once = work_s / all_s;
+  const double kept = durable_at_once * std::exp(spared - lag - missed);
+  if (!std::isfinite(kept)) return {0, {.recovery = 1}};
+  for (double* part : {&waste.stall, &waste.recovery, &waste.slowdown}) *part /= all_s;
+  waste.slowdown = std::max(waste.slowdown - durable_at_once * spared, 0.0);
+  const double lost = std::max(1 - kept - waste.stall - waste.recovery - waste.slowdown, 0.0);
+  waste.persist_lag = std::min(durable_at_once * -std::expm1(-lag), lost);
+  waste.lost_work = lost - waste.persist_lag;
+  return {kept, waste};
+}
+
 }  // namespace
 
 double tier_efficiency_first_order(const TierJob& job) {
@@ -303,19 +352,11 @@ double tier_efficiency_first_order(const TierJob& job) {
 }
 
 double tier_efficiency(const TierJob& job) {
-  const std::vector<Level> levels = levels_of(job);
-  if (!std::isfinite(job.mtti_s)) return job.interval_s / (job.interval_s + mean_cost_s(levels));
-  const Outcome whole = block_of_safest(job, levels);
-  const double period = job.interval_s + mean_cost_s(levels);
-  double lag = -spared_s(levels, period) / job.mtti_s;
-  for (std::size_t i = 0; i < levels.size(); ++i) {
-    const Age age = age_of(job, levels, i, period);
-    lag += (1 - job.notice_share) * levels[i].times.share * (age.lag_s + age.missed_s) / job.mtti_s;
-  }
-  const double noticed = whole.failed.back();
-  const double work_s = (1 - noticed) * whole.work_s + whole.saved_s;
-  const double value = work_s / (whole.time_s + noticed * after_notice_s(job, levels)) * std::exp(-lag);
-  return std::isfinite(value) ? value : 0;
+  return shares_of(job).kept;
+}
+
+Waste tier_waste(const TierJob& job) {
+  return shares_of(job).waste;
 }
 
 double tier_period_s(const TierJob& job) {
@@ -337,14 +378,6 @@ double longest_block_s(const TierJob& job, std::size_t i) {
     longest += job.tiers[k].cost_s() * (due - higher);
   }
   return longest + last_s;
-}
-
-Waste tier_waste(const TierJob& job) {
-  Waste parts = parts_of(job, levels_of(job));
-  const double scale = parts.sum() > 0 ? (1 - tier_efficiency(job)) / parts.sum() : 0;
-  for (double* part : {&parts.stall, &parts.lost_work, &parts.recovery, &parts.persist_lag, &parts.slowdown})
-    *part *= scale;
-  return parts;
 }
 
 }  // namespace unbroken

@@ -67,7 +67,8 @@ double tier_period_s(const TierJob& job);
 /// persist time.
 double longest_block_s(const TierJob& job, std::size_t i);
 
-/// The parts to first order, scaled so that they and `tier_efficiency` sum to 1.
+/// By the same renewal; with `tier_efficiency` the parts sum to 1. A stall counts as one even where its save
+/// came to nothing.
 Waste tier_waste(const TierJob& job);
 
 }  // namespace unbroken

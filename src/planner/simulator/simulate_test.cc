@@ -81,6 +81,14 @@ TEST(Simulator, AgreesOnPartsOfTheWaste) {
   }
 }
 
+/// Within 2 % of each and a tenth of a point.
+void expect_parts(const Simulation& sim, const SimulationResult& result, const char* name) {
+  const Waste expected = sim.saves.waste();
+  for (double Waste::* part :
+       {&Waste::stall, &Waste::lost_work, &Waste::recovery, &Waste::persist_lag, &Waste::slowdown})
+    EXPECT_NEAR(result.waste.*part, expected.*part, 0.02 * expected.*part + 1e-3) << name;
+}
+
 struct Case {
   const char* name;
   Settings settings;
@@ -116,6 +124,7 @@ TEST(Simulator, AgreesWithTiersFlightAndNotices) {
     const Simulation sim = of(c.settings);
     const SimulationResult result = simulate(sim, 1, 200, one_by_one);
     EXPECT_NEAR(result.efficiency.mean / sim.saves.efficiency(), 1, 0.02) << c.name;
+    expect_parts(sim, result, c.name);
     RecordProperty(c.name, fmt::format("closed {:.6f} simulated {:.6f} +- {:.6f}, {:+.2f} standard errors",
                                        sim.saves.efficiency(), result.efficiency.mean,
                                        result.efficiency.standard_error, errors_apart(sim, result)));
