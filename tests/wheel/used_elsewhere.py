@@ -1,5 +1,6 @@
 """What a user does first with an installed wheel; argument: the program that was installed beside it."""
 
+import importlib
 import importlib.util
 import json
 import pathlib
@@ -60,8 +61,7 @@ def main():
         verified = subprocess.run([program, "verify", folder, "--json"], stdout=subprocess.PIPE, check=True)
         assert json.loads(verified.stdout)["ok"], verified.stdout
         if importlib.util.find_spec("torch"):
-            import unbroken.torch
-
+            importlib.import_module("unbroken.torch")
             assert trained(pathlib.Path(base, "whole"), 20) == trained(pathlib.Path(base, "resumed"), 7, 20)
     version = subprocess.run([program, "version", "--json"], stdout=subprocess.PIPE, check=True)
     assert json.loads(version.stdout)["version"] == unbroken.__version__, version.stdout
