@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "engine/bulk.h"
 #include "engine/driver.h"
 #include "engine/pace/account.h"
 #include "engine/start/owner.h"
+#include "engine/write/write_object.h"
 #include "format/keys.h"
 #include "journal/fence.h"
 #include "restore/decide.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 
 #include "engine/test_run.h"
+#include "engine/write/write_object.h"
 #include "format/sample.h"
 #include "world/parallel.h"
 
@@ -14,83 +14,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-std::string bytes_of(std::size_t count) {
-  std::string out(count, '\0');
-  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<char>((i * 2654435761U) >> 11);
-  return out;
-}
-
-TEST(WriteObject, WritesPartsInOrderWhateverTheirSize) {
-  const std::string large = bytes_of(2 * kBlockBytes + 77), small = bytes_of(5);
-  TestRun run;
-  run.live([&](TestLife& me) {
-    const std::vector<BufferRef> parts{BufferRef::of(small), BufferRef::of(large), BufferRef::of(""),
-                                       BufferRef::of(small)};
-    ASSERT_TRUE(write_object(me.seams, "data/x", parts, me.by()).ok());
-    ASSERT_TRUE(write_object(me.seams, "data/empty", {}, me.by()).ok());
-  });
-  EXPECT_TRUE(run.world.disk().peek("data/x") == small + large + small);
-  EXPECT_EQ(run.world.disk().peek("data/empty"), "");
-}
-
-TEST(WriteObject, LeavesNothingWhereAWriteFails) {
-  TestRun run;
-  run.live([&](TestLife& me) {
-    run.world.faults().plan({.kind = FaultKind::no_space, .op = SimOp::write, .nth = 2});
-    const std::vector<BufferRef> parts{BufferRef::of(bytes_of(3 * kBlockBytes))};
-    const auto written = write_object(me.seams, "data/x", parts, me.by());
-    ASSERT_TRUE(written.is(Code::no_space));
-    EXPECT_THAT(written.error().what(), HasSubstr("data/x"));
-    EXPECT_FALSE(run.world.disk().exists("data/x"));
-  });
-}
-
-TEST(BeginWrite, WritesEachBlockOnceItIsFinal) {
-  const std::string content = bytes_of(3 * kBlockBytes + 5);
-  TestRun run;
-  run.live([&](TestLife& me) {
-    // The image is filled from its end, a block at a time, by another thread.
-    auto image = std::make_shared<std::string>(content.size(), '\0');
-    std::atomic<std::uint64_t> filled_from{content.size()};
-    const auto begun = begin_write(
-        me.seams, "data/x", {image, as_bytes(*image)},
-        [&](std::uint64_t begin, std::uint64_t) { return begin >= filled_from.load(); }, me.by());
-    ASSERT_TRUE(me.executor.post(Lane::compute, [&] {
-      for (std::uint64_t left = content.size(); left > 0;) {
-        const std::uint64_t begin = (left - 1) / kBlockBytes * kBlockBytes;
-        std::copy(content.begin() + static_cast<std::ptrdiff_t>(begin),
-                  content.begin() + static_cast<std::ptrdiff_t>(left),
-                  image->begin() + static_cast<std::ptrdiff_t>(begin));
-        filled_from = left = begin;
-        me.executor.notify();
-      }
-    }));
-    EXPECT_TRUE(begun->finish().ok());
-    EXPECT_TRUE(begun->finish().ok()) << "again, it does nothing";
-  });
-  EXPECT_TRUE(run.world.disk().peek("data/x") == content);
-}
-
-TEST(BeginWrite, IsDoneInFinishWhereNobodyTookIt) {
-  TestRun run;
-  run.live([&](TestLife& me) {
-    me.executor.is_refusing = true;
-    const auto begun = begin_write(me.seams, "data/x", BufferRef::of("abc"), {}, me.by());
-    EXPECT_TRUE(begun->finish().ok());
-  });
-  EXPECT_EQ(run.world.disk().peek("data/x"), "abc");
-}
-
-TEST(BeginWrite, LeavesNothingWhereAWriteFails) {
-  TestRun run;
-  run.live([&](TestLife& me) {
-    run.world.faults().plan({.kind = FaultKind::no_space, .op = SimOp::write, .nth = 2});
-    const auto begun = begin_write(me.seams, "data/x", BufferRef::of(bytes_of(3 * kBlockBytes)), {}, me.by());
-    EXPECT_TRUE(begun->finish().is(Code::no_space));
-    EXPECT_FALSE(run.world.disk().exists("data/x"));
-  });
-}
 
 TEST(HashObject, HashesChunks) {
   const std::string content = bytes_of(2 * kBlockBytes + 4097);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "engine/bulk.h"
+#include "engine/write/write_object.h"
 #include "world/parallel.h"
 
 namespace unbroken {

@@ -1,6 +1,7 @@
 #pragma once
 // What the engine stands on. Composition roots fill it with os/ or sim/ and outlive the engine with it.
 #include <cstdint>
+#include <string_view>
 
 #include "base/ids.h"
 #include "journal/history.h"
@@ -27,6 +28,9 @@ struct Seams {
   Deadline within(Duration limit, std::stop_token stop = {}) const {
     return {clock.now() + limit, std::move(stop)};
   }
+  /// Asked before every piece of an object, so that no call runs on for the length of it. Errors: late,
+  /// stopped.
+  Result<> check_piece(std::string_view doing, std::string_view key, const Deadline& by) const;
 };
 
 }  // namespace unbroken

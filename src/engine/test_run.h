@@ -22,6 +22,13 @@
 
 namespace unbroken {
 
+/// Content in which no two blocks are alike.
+inline std::string bytes_of(std::size_t count) {
+  std::string out(count, '\0');
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<char>((i * 2654435761U) >> 11);
+  return out;
+}
+
 /// A state whose content is known from the step alone.
 class TestModel final : public Loader {
  public:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/write/write_object.h"
 #include "format/sums.h"
 #include "world/check_time.h"
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/bulk.h"
 #include "engine/seams.h"
 #include "format/shard.h"
 #include "restore/read_save.h"

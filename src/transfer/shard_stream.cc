@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/bulk.h"
+#include "engine/write/write_object.h"
 #include "format/index.h"
 
 namespace unbroken {

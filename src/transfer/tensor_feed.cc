@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "engine/bulk.h"
+#include "engine/write/write_object.h"
 #include "exchange/crc32.h"
 #include "exchange/strided.h"
 #include "snapshot/tensor_view.h"

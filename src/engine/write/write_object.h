@@ -1,0 +1,31 @@
+#pragma once
+// Writing bytes in memory to a store, several pieces at once.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "engine/seams.h"
+#include "world/action.h"
+
+namespace unbroken {
+
+inline constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;  ///< one write
+
+/// Writes `parts`, in order, as one object.
+/// Errors:     those of Store::open_writer and ObjectWriter; then nothing is left of it.
+/// Durability: the bytes are durable after ok, the name after Store::sync().
+Result<> write_object(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
+                      const Deadline& by);
+
+/// True once the bytes [begin, end) of an image are final. Threads: any.
+using IsFinal = std::function<bool(std::uint64_t begin, std::uint64_t end)>;
+/// Begins to write `image` as one object: each block as soon as it is final. Whoever makes a block final says
+/// so by Executor::notify(). Errors and durability as of write_object(), in finish(), which has to be called.
+std::shared_ptr<BegunWrite> begin_write(const Seams& seams, std::string key, BufferRef image,
+                                        IsFinal is_final, const Deadline& by);
+
+}  // namespace unbroken
