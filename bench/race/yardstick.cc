@@ -16,6 +16,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <xxhash.h>
+#if __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>  // the widest vectors of the processor
+#endif
 
 #include <algorithm>
 #include <atomic>

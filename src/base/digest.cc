@@ -2,7 +2,11 @@
 
 #include <openssl/evp.h>
 #include <xxhash.h>
+#ifdef UNBROKEN_XXH_DISPATCH
+#include <xxh_x86dispatch.h>  // its names stand for those of xxhash.h from here on
+#endif
 
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -10,6 +14,12 @@
 namespace unbroken {
 
 namespace {
+
+/// The first long hash chooses the vectors of this processor, by plain writes: before there are threads.
+[[maybe_unused]] const bool kAreVectorsChosen = [] {
+  constexpr std::array<std::byte, 1024> kAny{};
+  return XXH3_128bits(kAny.data(), kAny.size()).low64 != 0;
+}();
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
