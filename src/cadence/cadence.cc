@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kSecondsInDay = 86400;
 constexpr double kHysteresis = 0.1;
+constexpr double kStale = 0.01;          // an interval of so many steps follows how long they take
 constexpr double kGridReach = 0.1;       // of the interval
 constexpr double kPauseOfPromise = 0.1;  // between failing saves, at most
 constexpr double kNews = 1.5;            // an interval that changed so much is told
@@ -83,6 +84,15 @@ void Cadence::remember(std::span<const SaveCost> costs, std::span<const double> 
   replan(0);
 }
 
+/// A save falls on the end of a step.
+void Cadence::set_interval(CadencePlan& plan) const {
+  plan.interval_s = std::max(work_s_, step_s_);
+  plan.efficiency = efficiency(std::max(plan.interval_s, 1e-9), {.stall_s = plan.stall_s,
+                                                                 .mtti_s = plan.mtti_s,
+                                                                 .recovery_s = plan.recovery_s,
+                                                                 .persist_s = plan.persist_s});
+}
+
 void Cadence::start(std::uint64_t step, double began_s, double now_s) {
   alive_until_s_ = began_s;
   last_s_ = seen_s_ = kept_s_ = now_s;
@@ -104,6 +114,11 @@ void Cadence::on_step(std::uint64_t step, double now_s) {
   one_s_ = one;
   seen_step_ = step;
   seen_s_ = now_s;
+  const double given_s = given_interval_s();
+  if (std::abs(given_s - work_s_) > kStale * work_s_ && plan_.bound_by == BoundBy::given) {
+    work_s_ = given_s;
+    set_interval(plan_);
+  }
   const bool is_promise_broken = slow_s_ > promised_s_;
   if (is_promise_broken && plan_.broken_promise.empty()) replan(now_s);
 }
@@ -269,11 +284,7 @@ void Cadence::replan(double now_s) {
   const bool is_near = std::abs(next.interval_s - work_s_) <= kHysteresis * work_s_;
   if (is_near && next.bound_by == BoundBy::optimum && plan_.bound_by == BoundBy::optimum) keep_near(next);
   work_s_ = next.interval_s;
-  next.interval_s = std::max(work_s_, step_s_);  // a save falls on the end of a step
-  next.efficiency = efficiency(std::max(next.interval_s, 1e-9), {.stall_s = next.stall_s,
-                                                                 .mtti_s = next.mtti_s,
-                                                                 .recovery_s = next.recovery_s,
-                                                                 .persist_s = next.persist_s});
+  set_interval(next);
   plan_ = std::move(next);
   if (plan_.bound_by == BoundBy::given) return;
   const bool is_far = work_s_ > kNews * said_s_ || work_s_ * kNews < said_s_;

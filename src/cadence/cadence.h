@@ -139,6 +139,7 @@ class Cadence {
   bool has_given_prior() const { return options_.mtti_s && *options_.mtti_s < kNever_s; }
   void keep_near(CadencePlan& next) const;
   double given_interval_s() const;
+  void set_interval(CadencePlan& plan) const;
   double mtti_s() const;
   double due_s() const;
   void note_exposed(double exposed_s);

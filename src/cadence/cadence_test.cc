@@ -369,5 +369,19 @@ TEST(Cadence, PrintsWhatADecisionCosts) {
   EXPECT_GE(saves, 1);
 }
 
+TEST(Cadence, FollowsTheStepTimeWhereStepsAreGiven) {
+  Cadence cadence = Cadence::create({.mtti_s = 14400, .given_steps = 1000}).value();
+  cadence.start(0, 0, 0);
+  double now_s = 100;  // compiles, loads, warms up
+  cadence.on_step(1, now_s);
+  cadence.on_save(now_s);
+  cadence.on_cost({.stall_s = 1, .persist_s = 1}, now_s);
+  EXPECT_EQ(cadence.plan().interval_s, 100e3);
+  const double efficiency = cadence.plan().efficiency;
+  for (std::uint64_t step = 2; step < 200; ++step) cadence.on_step(step, now_s += 0.5);
+  EXPECT_NEAR(cadence.plan().interval_s, 500, 10) << "no save since";
+  EXPECT_NE(cadence.plan().efficiency, efficiency);
+}
+
 }  // namespace
 }  // namespace unbroken
