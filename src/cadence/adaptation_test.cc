@@ -13,7 +13,7 @@
 namespace unbroken {
 namespace {
 
-constexpr int kSeeds = 500;
+constexpr int kSeeds = 1000;
 constexpr double kStep_s = 10;
 
 struct Change {
