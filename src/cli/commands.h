@@ -14,6 +14,7 @@ int rm_command(int argc, char** argv);
 int export_command(int argc, char** argv);
 int import_command(int argc, char** argv);
 int doctor_command(int argc, char** argv);
+int trace_command(int argc, char** argv);
 int version_command(int argc, char** argv);
 
 }  // namespace unbroken

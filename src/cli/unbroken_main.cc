@@ -24,7 +24,7 @@ struct Command {
 
 int generate_command(int argc, char** argv);
 
-constexpr std::array<Command, 16> kCommands{{
+constexpr std::array<Command, 17> kCommands{{
     {"ls", "the checkpoints of a run, newest first", unbroken::ls_command},
     {"show", "what a checkpoint holds: tensors, state, provenance", unbroken::show_command},
     {"verify", "read everything back and name what is damaged", unbroken::verify_command},
@@ -39,11 +39,12 @@ constexpr std::array<Command, 16> kCommands{{
     {"plan", "what to expect of a job: interval, efficiency, money", unbroken::plan_command},
     {"simulate", "run a job event by event, many times over", unbroken::simulate_command},
     {"explain", "why a run saves as often as it does", unbroken::explain_command},
+    {"trace", "lives and saves as a timeline for ui.perfetto.dev", unbroken::trace_command},
     {"generate", "the manual page and completions for shells", generate_command},
     {"version", "version, format and commit", unbroken::version_command},
 }};
 
-constexpr std::array<std::string_view, 7> kLater{"trace", "run", "repair", "copy", "halt", "top", "serve"};
+constexpr std::array<std::string_view, 6> kLater{"run", "repair", "copy", "halt", "top", "serve"};
 
 /// The options of every command, each asked for by running it without its body.
 std::vector<unbroken::DescribedCommand> describe_all() {

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "engine/driver.h"
 #include "engine/pace/account.h"
+#include "engine/pace/timeline.h"
 #include "engine/start/owner.h"
 #include "engine/write/write_object.h"
 #include "format/keys.h"
@@ -192,17 +193,18 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
   }
   const std::chrono::duration<double> at_once(facts.times->at_once_s.load());
   const Instant went_on = began + std::chrono::duration_cast<Duration>(at_once);
-  status_->saved(saving->id(), {.exposed_s = facts.times->exposed_s.load(),
-                                .staged_s = facts.times->staged_s.load(),
-                                .durable_s = seconds_of(seams_.clock.now() - went_on),
-                                .bytes = checkpoint->commit.state_bytes,
-                                .later_bytes = staging->later_bytes(),
-                                .snapped = began});
+  const Status::Cost cost{.exposed_s = facts.times->exposed_s.load(),
+                          .staged_s = facts.times->staged_s.load(),
+                          .durable_s = seconds_of(seams_.clock.now() - went_on),
+                          .bytes = checkpoint->commit.state_bytes,
+                          .later_bytes = staging->later_bytes(),
+                          .snapped = began,
+                          .went_on = went_on};
+  status_->saved(saving->id(), cost);
   const Commit commit = checkpoint->commit;
   tell_left_out(noted, commit.metrics);
   saving->reach(Saving::Stage::durable);
-  post_for(saving, Lane::io,
-           [saving, commit, went_on](Background& me) { me.read_back(saving, commit, went_on); });
+  post_for(saving, Lane::io, [saving, commit, cost](Background& me) { me.read_back(saving, commit, cost); });
 }
 
 void Background::tell_health(bool is_finite) {
@@ -257,19 +259,36 @@ Result<bool> Background::append(Decide decide) {
   return appended.record.has_value();
 }
 
-void Background::read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began) {
+void Background::read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,
+                           const Status::Cost& cost) {
   auto found = run(seams_, ReadSave(commit, ReadSave::Depth::everything), by());
   const bool is_damaged = found.ok() && !found.value().damage.empty();
   if (is_damaged)
     found = run(seams_, ReadSave(commit, ReadSave::Depth::everything), by());  // evidence is read twice
   auto verdict = std::make_shared<Result<ReadSave::Found>>(std::move(found));
-  post_for(saving, Lane::strand, [saving, commit, began, verdict](Background& me) {
-    me.on_read_back(saving, commit, began, std::move(*verdict));
+  post_for(saving, Lane::strand, [saving, commit, cost, verdict](Background& me) {
+    me.on_read_back(saving, commit, cost, std::move(*verdict));
   });
 }
 
-void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began,
-                              Result<ReadSave::Found> found) {
+/// Advisory, so what comes of it is not asked.
+void Background::note_times(const SaveId& save, const Status::Cost& cost, double verified_s) {
+  const double ago_s = seconds_of(seams_.clock.now() - cost.snapped);
+  const std::string line =
+      timeline_line({.save = save,
+                     .open_slot = opened_.open.slot,
+                     .at_unix_ms = seams_.clock.wall_unix_ms() - static_cast<std::int64_t>(ago_s * 1e3),
+                     .wait_s = seconds_of(cost.went_on - cost.snapped),
+                     .staged_s = cost.staged_s,
+                     .durable_s = cost.durable_s,
+                     .verified_s = verified_s,
+                     .bytes = cost.bytes,
+                     .later_bytes = cost.later_bytes});
+  static_cast<void>(seams_.store.append(timeline_key(opened_.attempt), as_bytes(line), by()).ok());
+}
+
+void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit,
+                              const Status::Cost& cost, Result<ReadSave::Found> found) {
   if (!found.ok()) {
     status_->worry(
         fmt::format("checkpoint {} could not be read back: {}", commit.save.name(), found.error().what()));
@@ -283,7 +302,9 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
       if (verified.is(Code::fenced)) return saving->fail(std::move(verified).error());
       return lose(saving, std::move(verified).error());
     }
-    status_->verified(commit.save, seconds_of(seams_.clock.now() - began));
+    const double verified_s = seconds_of(seams_.clock.now() - cost.went_on);
+    status_->verified(commit.save, verified_s);
+    note_times(commit.save, cost, verified_s);
     saving->reach(Saving::Stage::verified);
     return collect();
   }

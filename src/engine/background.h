@@ -102,7 +102,7 @@ class Background : public std::enable_shared_from_this<Background> {
   void settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
                      const Error& error);
   void fail_save(const std::shared_ptr<Saving>& saving, Error error);
-  void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began,
+  void on_read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, const Status::Cost& cost,
                     Result<ReadSave::Found> found);
   void tag_on_strand(const Saving& earlier, Saving& saving, const std::vector<std::string>& tags);
   void collect();
@@ -110,7 +110,8 @@ class Background : public std::enable_shared_from_this<Background> {
   Result<bool> append(Decide decide);
 
   // On the io lane:
-  void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, Instant began);
+  void note_times(const SaveId& save, const Status::Cost& cost, double verified_s);
+  void read_back(const std::shared_ptr<Saving>& saving, const Commit& commit, const Status::Cost& cost);
   void write_metrics();
   void flush_account();
 

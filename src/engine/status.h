@@ -32,6 +32,7 @@ class Status {
     std::uint64_t bytes = 0;
     std::uint64_t later_bytes = 0;  ///< of these, copied while the loop went on
     Instant snapped = {};           ///< whose state it holds
+    Instant went_on = {};           ///< the loop, after what was copied at once
   };
   void saved(const SaveId& save, const Cost& cost);
   /// `since_s`: since the loop went on.
