@@ -174,6 +174,13 @@ Cycle cycle_of(double interval_s, const JobTimes& job) {
 
 }  // namespace
 
+double exact_interval_s(const JobTimes& job) {
+  constexpr double kMost = 100;
+  const double m = job.mtti_s, g = job.notice_share, d = job.cost_s() / m;
+  const double more = g > 0 ? std::min(g / (1 - g) * std::exp(job.persist_s / m) * std::expm1(d), kMost) : 0;
+  return m * std::min(more + exact_interval_s(more + d, 1), kMost);
+}
+
 Rhythm rhythm_of(double interval_s, const JobTimes& job) {
   return UpTime(interval_s, job).rhythm();
 }

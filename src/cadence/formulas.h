@@ -60,6 +60,11 @@ struct JobTimes {
 /// floor((X - P)/T) durable checkpoints, the mean of which is e^(-P/M)/(e^(T/M) - 1).
 double efficiency(double interval_s, const JobTimes& job);
 
+/// F3 with notices of share g: the maximum of `efficiency`, mtti (c + W0(-exp(-(c + d/mtti)))), where d is
+/// cost_s() in place of the stall and c = 1 + g/(1 - g) e^(P/M) (e^(d/M) - 1). To first order it is F8. At
+/// most 100 mtti.   Source: d/dtau of (1 - g) F5 + g times the share that is work at all = 0.
+double exact_interval_s(const JobTimes& job);
+
 /// How saves follow each other long after a recovery; means, where they do so unevenly.
 struct Rhythm {
   double interval_s = 0;  ///< more than was asked for, where some find no room

@@ -112,6 +112,24 @@ TEST(Efficiency, NeedsNoFailures) {
   EXPECT_NEAR(waste_of(90, job).stall, 0.1, 1e-12);
 }
 
+TEST(ExactInterval, IsTheBestWithNoticesToo) {
+  for (const double share : {0.0, 0.3, 0.7, 0.87, 0.98})
+    for (const double persist_s : {0.0, 5.0, 400.0}) {
+      const JobTimes job{.stall_s = 27,
+                         .mtti_s = 1189,
+                         .recovery_s = 4,
+                         .persist_s = persist_s,
+                         .notice_share = share,
+                         .notice_cost_s = 30};
+      const double best_s = exact_interval_s(job), best = efficiency(best_s, job);
+      for (const double factor : {0.95, 0.99, 1.01, 1.05}) EXPECT_GT(best, efficiency(factor * best_s, job));
+    }
+  EXPECT_EQ(exact_interval_s(JobTimes{.stall_s = 5, .mtti_s = 1063, .persist_s = 60}),
+            1063 * exact_interval_s(5.0 / 1063, 1));
+  EXPECT_EQ(exact_interval_s(JobTimes{.stall_s = 5, .mtti_s = 1, .persist_s = 1e6, .notice_share = 0.5}),
+            100);
+}
+
 TEST(Waste, PartsSumToTheRest) {
   for (const double interval : {0.5, 100.0, 5000.0, 1e6})
     for (const double mtti : {10.0, 1063.0, 1e6})

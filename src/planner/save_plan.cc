@@ -393,11 +393,13 @@ void describe_by_first(SavePlan& plan, const JobInputs& job) {
   plan.times.persist_s = first.times.persist_s;
   plan.times.recovery_s = first.times.recovery_s;
   if (!std::isfinite(job.mtti_s)) return;
-  const double cost_s = std::max(plan.times.cost_s(), 1e-12);
-  const double mtti_s = mtti_without_notice_s(job.mtti_s, plan.times.notice_share) / plan.share_of(first);
-  plan.young_s = young_interval_s(cost_s, mtti_s);
-  plan.daly_s = daly_interval_s(cost_s, mtti_s);
-  plan.exact_s = exact_interval_s(cost_s, mtti_s);
+  JobTimes times = plan.times;
+  times.mtti_s = job.mtti_s / plan.share_of(first);
+  times.stall_s = std::max(times.stall_s, 1e-12);
+  const double mtti_s = mtti_without_notice_s(times.mtti_s, times.notice_share);
+  plan.young_s = young_interval_s(times.cost_s(), mtti_s);
+  plan.daly_s = daly_interval_s(times.cost_s(), mtti_s);
+  plan.exact_s = exact_interval_s(times);
 }
 
 /// Without failures the turns are those that each tier asks for by itself.
