@@ -383,5 +383,14 @@ TEST(Cadence, FollowsTheStepTimeWhereStepsAreGiven) {
   EXPECT_NE(cadence.plan().efficiency, efficiency);
 }
 
+TEST(Cadence, TellsAPriorAsItWasSaid) {
+  const auto text = [](const CadenceOptions& options) {
+    const Cadence cadence = Cadence::create(options).value();
+    return explain_text(cadence.plan(), cadence.mtti_ci95_s());
+  };
+  EXPECT_NE(text({.mtti_s = 14400}).find("a prior of one every 4h 0m of a node"), std::string::npos);
+  EXPECT_NE(text({}).find("a prior of 3.8 per 1,000 node-days"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace unbroken

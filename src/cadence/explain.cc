@@ -41,6 +41,13 @@ std::string why(const CadencePlan& plan) {
   return optimum;
 }
 
+/// As a rate where that is one of nodes that are usual, else as the time that somebody may have said.
+std::string prior_text(double per_1000_node_days) {
+  constexpr double kUsual = 100, kSecondsIn1000Days = 86.4e6;
+  if (per_1000_node_days < kUsual) return fmt::format("{:.3g} per 1,000 node-days", per_1000_node_days);
+  return fmt::format("one every {} of a node", format_duration(kSecondsIn1000Days / per_1000_node_days));
+}
+
 std::string range_text(const Cadence::Range& range) {
   if (!std::isfinite(range.high_s))
     return fmt::format("above {}, no upper bound", format_duration(range.low_s));
@@ -53,10 +60,9 @@ std::string explain_text(const CadencePlan& plan, const Cadence::Range& mtti_ci9
   std::string belief = "no failures expected";
   if (std::isfinite(plan.mtti_s))
     belief = fmt::format(
-        "M {} from {:.0f} failure{} that lost work in {:.3g} node-days and a prior of {:.3g} per 1,000 "
-        "node-days{}, 95 % {}",
+        "M {} from {:.0f} failure{} that lost work in {:.3g} node-days and a prior of {}{}, 95 % {}",
         format_duration(plan.mtti_s), plan.failures, plan.failures == 1 ? "" : "s", plan.node_days,
-        plan.prior_per_1000_node_days,
+        prior_text(plan.prior_per_1000_node_days),
         plan.prior_node_days > 0 ? fmt::format(" that counts as {:.3g} node-days", plan.prior_node_days) : "",
         range_text(mtti_ci95));
   std::string text = fmt::format("every {}: {}{}{}; {}; efficiency {:.2f} % with a recovery of {}{}",

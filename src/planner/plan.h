@@ -107,6 +107,8 @@ Result<Plan> make_plan(const JobInputs& job);
 /// Where an interval was asked for that the storage does not follow.
 std::optional<PlanWarning> below_floor(const SavePlan& saves);
 
+/// "1 node", "16 nodes"
+std::string counted(double count, std::string_view what);
 Json to_json(const Plan& plan);
 /// For people: what, why, what it costs, what to improve.
 std::string plan_text(const Plan& plan);

@@ -27,8 +27,9 @@ Json tiers_json(const SavePlan& saves) {
   Json out = Json::array();
   for (const TierPlan& tier : saves.tiers) {
     // What F7 asks for; where there is one tier, what is done.
-    const double interval_s =
-        saves.has_tiers() && std::isfinite(saves.times.mtti_s) ? tier.interval.interval_s : saves.interval_s;
+    const double asked_s = tier.interval.interval_s;  // infinite where no failure is of this tier
+    const bool is_asking = saves.has_tiers() && std::isfinite(saves.times.mtti_s) && std::isfinite(asked_s);
+    const double interval_s = is_asking ? asked_s : saves.interval_s;
     out.push_back({{"name", tier.name.empty() ? "storage" : tier.name},
                    {"interval_s", json_number(interval_s)},
                    {"period_s", json_number(saves.period_of(tier))},
@@ -43,11 +44,24 @@ std::string usd(double value) {
   return value >= 1e6 ? fmt::format("${:.2f} million", value / 1e6) : fmt::format("${:.0f}", value);
 }
 
+/// Of 1,000 node-days.
+std::string rate(double value) {
+  return value < 0.01 ? fmt::format("{:.2g}", value) : fmt::format("{:.2f}", value);
+}
+
+std::string gigabytes(double bytes) {
+  return bytes < 1e12 ? fmt::format("{:.4g} GB", bytes / 1e9) : fmt::format("{:.0f} GB", bytes / 1e9);
+}
+
 std::string percent(double value) {
   return fmt::format("{:.2f} %", 100 * value);
 }
 
 }  // namespace
+
+std::string counted(double count, std::string_view what) {
+  return fmt::format("{:.0f} {}{}", count, what, count == 1 ? "" : "s");
+}
 
 Json to_json(const Plan& plan) {
   const SavePlan& s = plan.saves;
@@ -103,11 +117,11 @@ std::string plan_text(const Plan& plan) {
     out += fmt::format("{:<12}{}\n", label, text);
   };
   const bool has_failures = std::isfinite(job.mtti_s);
-  line("job",
-       fmt::format("{:.0f} accelerators on {:.0f} nodes, {}", job.gpus, job.nodes,
-                   has_failures ? fmt::format("one failure every {} ({:.2f} per 1,000 node-days)",
-                                              format_duration(job.mtti_s), plan.failures_per_1000_node_days)
-                                : "no failures"));
+  line("job", fmt::format("{} on {}, {}", counted(job.gpus, "accelerator"), counted(job.nodes, "node"),
+                          has_failures ? fmt::format("one failure every {} ({} per 1,000 node-days)",
+                                                     format_duration(job.mtti_s),
+                                                     rate(plan.failures_per_1000_node_days))
+                                       : "no failures"));
   line("a save", fmt::format("blocks for {}, durable {} later; recovery {}", format_duration(s.times.stall_s),
                              format_duration(s.times.persist_s), format_duration(s.times.recovery_s)));
   const std::string optima = has_failures
@@ -138,7 +152,7 @@ std::string plan_text(const Plan& plan) {
                                 format_duration(s.max_lost_s())));
   if (plan.storage_bytes)
     line("storage",
-         fmt::format("{:.4g} GB{}", *plan.storage_bytes / 1e9,
+         fmt::format("{}{}", gigabytes(*plan.storage_bytes),
                      plan.storage_usd_per_month ? ", " + usd(*plan.storage_usd_per_month) + " a month" : ""));
   std::string fits, not_fits;
   for (const NoticeFit& n : plan.notices)

@@ -116,9 +116,9 @@ Json to_json(const Simulation& simulation, const SimulationResult& r) {
 std::string simulation_text(const Simulation& simulation, const SimulationResult& r) {
   const auto percent = [](double x) { return fmt::format("{:.2f} %", 100 * x); };
   std::string out;
-  out += fmt::format("simulated   {} seed{} of {} with {:.0f} nodes, saves every {} of work\n", r.seeds,
-                     r.seeds == 1 ? "" : "s", format_duration(r.simulated_s), simulation.job.nodes,
-                     format_duration(simulation.saves.interval_s));
+  out += fmt::format("simulated   {} of {} with {}, saves every {} of work\n",
+                     counted(static_cast<double>(r.seeds), "seed"), format_duration(r.simulated_s),
+                     counted(simulation.job.nodes, "node"), format_duration(simulation.saves.interval_s));
   const auto range = [&](const std::string& low, const std::string& high) {
     return r.seeds < 2 ? "one seed: no spread is known" : fmt::format("95 %: {} to {}", low, high);
   };
