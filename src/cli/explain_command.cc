@@ -35,20 +35,30 @@ std::string earlier_of(const KeptPromises& promises) {
   return out;
 }
 
+std::string newer_of(const LastAccount& last) {
+  if (last.passed_over.empty()) return "";
+  return fmt::format("; this is what attempt {} went by, as nothing can be told of newer ones: {}",
+                     last.account.attempt, named(last.passed_over));
+}
+
 Result<> explain(const std::string& directory, bool is_json) {
   UNBROKEN_TRY(const Look look, look_at(directory));
-  auto account = read_account(look.seams(), look.history(), look.by());
-  if (!account.ok()) return pointing_to_list(std::move(account).error(), directory);
-  if (account.value().plan.saves == 0)
+  const auto last = read_account(look.seams(), look.history(), look.by());
+  if (!last.ok()) return pointing_to_list(last.error(), directory);
+  const Account& account = last.value().account;
+  if (account.plan.saves == 0)
     return pointing_to_list(Error(Code::not_found, "no save of this run was made and measured yet"),
                             directory);
-  const CadencePlan& plan = account.value().plan;
+  const CadencePlan& plan = account.plan;
   const KeptPromises earlier = read_promises(look.seams(), look.history(), look.by());
-  Json json = explain_json(plan, account.value().mtti_ci95);
+  Json json = explain_json(plan, account.mtti_ci95);
   json["promise_breaks"] = plan.breaks + earlier.breaks;
   json["exposed_s"] = json_number(std::max(plan.exposed_s, earlier.exposed_s));
   json["unseen_s"] = json_number(earlier.unseen_s);
-  json["text"] = json["text"].get<std::string>() + earlier_of(earlier) + ending_of(look, account.value());
+  json["attempt"] = account.attempt;
+  json["passed_over"] = last.value().passed_over;
+  json["text"] = json["text"].get<std::string>() + earlier_of(earlier) + ending_of(look, account) +
+                 newer_of(last.value());
   if (is_json) return print_json(json);
   return print(json["text"].get<std::string>() + "\n");
 }

@@ -35,7 +35,17 @@ def test_is_66_where_no_save_was_made(tmp_path, trained, copied):
 def test_believes_no_account_that_is_damaged(copied):
     for path in (copied / "metrics").glob("*.account"):
         path.write_bytes(path.read_bytes().replace(b"stall_s", b"stall_t", 1))
-    assert unbroken("explain", copied)[0] == 66
+    status, _, err = unbroken("explain", copied)
+    assert status == 66 and "metrics/a0001.account is damaged" in err
+
+
+def test_says_which_lives_it_cannot_tell_of(tmp_path):
+    for steps in (6, 12):
+        train(tmp_path / "run", steps, 2)
+    (tmp_path / "run/metrics/a0002.account").write_bytes(b"")
+    said = unbroken_json("explain", tmp_path / "run")[1]
+    assert said["attempt"] == 1 and len(said["passed_over"]) == 1
+    assert "attempt 2: metrics/a0002.account is damaged" in said["text"]
 
 
 def test_says_that_an_end_is_not_counted_yet(tmp_path):

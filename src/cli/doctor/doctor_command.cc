@@ -253,12 +253,12 @@ class Doctor {
   /// How it closed, where it did. The hint says so, or the account, where one that was fenced wrote the hint
   /// after it; the account alone knows the status.
   std::optional<LastEnd> closed(const Attempt& attempt) const {
-    const auto account = read_account(look_.seams(), history(), look_.by());
-    const bool is_told =
-        account.ok() && account.value().open_slot == attempt.slot && account.value().is_closed;
+    const auto last = read_account(look_.seams(), history(), look_.by());
+    const Account account = last.ok() ? last.value().account : Account{};
+    const bool is_told = last.ok() && account.open_slot == attempt.slot && account.is_closed;
     if (!is_told && !closed_open(history(), look_.journal.hint)) return std::nullopt;
     LastEnd end{attempt.open.attempt, "it ended in an orderly way", {}};
-    if (is_told) end.code = account.value().code;
+    if (is_told) end.code = account.code;
     if (!end.code)
       end.why += ": finished, or stopped with its state saved";
     else if (*end.code == static_cast<int>(ExitCode::finished))
@@ -269,7 +269,7 @@ class Doctor {
       end.why += ": it was asked to stop, and what it did last is not saved";
     else
       end.why += ", with an error";
-    const std::uint64_t unsaved = is_told ? unsaved_steps(account.value(), attempt) : 0;
+    const std::uint64_t unsaved = is_told ? unsaved_steps(account, attempt) : 0;
     if (unsaved > 0) end.why += fmt::format("; the last {} of its steps are in no checkpoint", unsaved);
     return end;
   }

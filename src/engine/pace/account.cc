@@ -95,11 +95,15 @@ Result<> read_plan(const Json& value, Account& out) {
 /// That of an attempt, if it is there, whole, and of this very OPEN.
 Result<Account> account_of(const Seams& seams, const History& history, const Attempt& attempt,
                            const Deadline& by) {
-  UNBROKEN_TRY(const std::string text, seams.store.get(account_key(attempt.open.attempt), kBytesRead, by));
-  auto account = decode_account(text);
-  if (!account.ok() || account.value().run != history.genesis()->run ||
-      account.value().open_slot != attempt.slot || account.value().attempt != attempt.open.attempt)
-    return Error(Code::not_found, "this life has left no account of its saves");
+  const std::string key = account_key(attempt.open.attempt);
+  const auto text = seams.store.get(key, kBytesRead, by);
+  if (text.is(Code::not_found)) return Error(Code::not_found, key + " is missing");
+  UNBROKEN_DO(text);
+  auto account = decode_account(text.value());
+  if (!account.ok()) return std::move(account).error().with(key + " is damaged");
+  if (account.value().run != history.genesis()->run || account.value().open_slot != attempt.slot ||
+      account.value().attempt != attempt.open.attempt)
+    return Error(Code::corrupt, key + " is that of another life");
   return account;
 }
 
@@ -247,12 +251,31 @@ KeptPromises read_promises(const Seams& seams, const History& history, const Dea
   return out;
 }
 
-Result<Account> read_account(const Seams& seams, const History& history, const Deadline& by) {
-  for (auto attempt = history.attempts().rbegin(); attempt != history.attempts().rend(); ++attempt)
-    if (auto account = account_of(seams, history, *attempt, by);
-        account.ok() || account.is(Code::unavailable))
-      return account;
-  return Error(Code::not_found, "no life of this run has left an account of its saves yet");
+Result<LastAccount> read_account(const Seams& seams, const History& history, const Deadline& by) {
+  LastAccount out;
+  for (auto attempt = history.attempts().rbegin(); attempt != history.attempts().rend(); ++attempt) {
+    auto account = account_of(seams, history, *attempt, by);
+    if (account.is(Code::unavailable)) return std::move(account).error();
+    if (account.ok()) {
+      out.account = std::move(account).value();
+      return out;
+    }
+    if (account.is(Code::corrupt) || attempt->commits > 0)
+      out.passed_over.push_back(fmt::format("attempt {}: {}", attempt->open.attempt, account.error().what()));
+  }
+  if (out.passed_over.empty())
+    return Error(Code::not_found, "no life of this run has left an account of its saves yet");
+  return Error(Code::not_found,
+               fmt::format("no account of this run's saves can be read ({}): the next life measures anew",
+                           named(out.passed_over)));
+}
+
+std::string named(const std::vector<std::string>& passed_over) {
+  constexpr std::size_t kMost = 3;
+  const auto end = passed_over.begin() + static_cast<std::ptrdiff_t>(std::min(passed_over.size(), kMost));
+  std::string out = fmt::format("{}", fmt::join(passed_over.begin(), end, "; "));
+  if (passed_over.size() > kMost) out += fmt::format(" and {} more", passed_over.size() - kMost);
+  return out;
 }
 
 }  // namespace unbroken

@@ -65,7 +65,16 @@ struct KeptPromises {
 };
 KeptPromises read_promises(const Seams& seams, const History& history, const Deadline& by);
 
-/// The account of the newest attempt that left one. Errors: not_found, unavailable.
-Result<Account> read_account(const Seams& seams, const History& history, const Deadline& by);
+/// The account of the newest attempt that left one which is whole.
+struct LastAccount {
+  Account account;
+  /// For people: the newer attempts that left none although they saved, or a damaged one, and why; newest
+  /// first.
+  std::vector<std::string> passed_over;
+};
+/// Errors: not_found, unavailable.
+Result<LastAccount> read_account(const Seams& seams, const History& history, const Deadline& by);
+/// "attempt 3: ...; attempt 2: ... and 5 more"
+std::string named(const std::vector<std::string>& passed_over);
 
 }  // namespace unbroken

@@ -363,6 +363,26 @@ TEST(Account, IsOptional) {
   EXPECT_THAT(after.costs, SizeIs(2)) << "its own only";
 }
 
+TEST(Account, NamesThoseThatCannotBeRead) {
+  TestRun run;
+  for (int i = 0; i < 3; ++i) live(run, automatic({}), 5, 2, Ends::closed);
+  ASSERT_TRUE(run.world.disk().flip_bit(account_key(3), 100));
+  ASSERT_TRUE(run.world.observer().rename(account_key(2), "metrics/moved").ok());
+  const auto read = [&] {
+    Result<LastAccount> out = Error(Code::bug, "it did not run");
+    run.live([&](TestLife& me) { out = read_account(me.seams, run.journal(), me.by()); });
+    return out;
+  };
+  const LastAccount last = read().value();
+  EXPECT_EQ(last.account.attempt, 1u);
+  EXPECT_THAT(last.passed_over, ElementsAre(HasSubstr("attempt 3: metrics/a0003.account is damaged"),
+                                            "attempt 2: metrics/a0002.account is missing"));
+  ASSERT_TRUE(run.world.disk().flip_bit(account_key(1), 100));
+  const auto none = read();
+  ASSERT_TRUE(none.is(Code::not_found));
+  EXPECT_THAT(none.error().what(), HasSubstr("attempt 1: metrics/a0001.account is damaged"));
+}
+
 TEST(Account, OfAnotherOpenIsNotBelieved) {
   TestRun run;
   live(run, automatic({}), 40, 2, Ends::killed);
