@@ -1,7 +1,8 @@
 """`Run.audit`: what has a state, is within reach of the script, and is not attached.
 
 The walk goes through dicts, lists, tuples, sets and the attributes of objects. It runs no code of what it looks at but
-`state_dict`-like names are looked up on classes only; properties are not read.
+`state_dict`-like names are looked up on classes only; properties are not read. What has no `state_dict` is named once it
+changed in place (unbroken._state.compare.changed).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import hashlib
 import os
 import random
 import sys
-import sysconfig
 import types
 import weakref
 from collections import deque
@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 from unbroken._state.attached import owners_of
 from unbroken._state.capture import Capture
+from unbroken._state.compare.changed import Marks, attributes_of, is_open, is_tensor
 from unbroken._state.containers import root_adapter
 from unbroken._state.generators import handlers_of
 
 _OBJECTS_MAX, _ITEMS_MAX = 50_000, 1_000
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 _OPAQUE = (
     types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType, types.FrameType,
     types.GeneratorType, types.CoroutineType, types.TracebackType, type, str, bytes, bytearray, int, float, complex,
@@ -39,9 +40,10 @@ class Unattached(NamedTuple):
     kind: str
 
 
-def audit(attached, roots=None, frame=None) -> list[Unattached]:
+def audit(attached, suspects, roots=None, frame=None) -> list[Unattached]:
     """What is reachable from `roots`, or from the variables of `frame`, has a state, and is part of nothing attached."""
-    return _audited(attached, roots, frame).found
+    walk = _audited(attached, roots, frame, Marks())
+    return walk.found + suspects.changed_of(attached, walk)
 
 
 def states(attached, frame, digests) -> list[tuple[str, str]]:
@@ -63,8 +65,8 @@ def _digest(path, value, attached, digests) -> str:
     return hashlib.blake2b(repr((parts, capture.scalars())).encode(), digest_size=16).hexdigest()
 
 
-def _audited(attached, roots, frame) -> _Walk:
-    walk = _Walk(_Covered(attached))
+def _audited(attached, roots, frame, marks=None) -> _Walk:
+    walk = _Walk(_Covered(attached), marks)
     if roots:
         names = [f"roots[{i}]" for i in range(len(roots))] if len(roots) > 1 else [""]
         walk.begin(zip(names, roots, strict=True))
@@ -91,10 +93,11 @@ class Suspects:
 
     def __init__(self):
         self._found: list = []  # (what it is, a function that gives it, or None where it is gone)
+        self._marks = Marks()
 
     def look(self, attached, frame) -> None:
         """Notes what the variables of `frame` reach."""
-        walk = _audited(attached, None, frame)
+        walk = _audited(attached, None, frame, self._marks)
         self._found += [(item, _reference(value)) for item, value in zip(walk.found, walk.values, strict=True)]
 
     def lines(self, attached) -> list[str]:
@@ -104,10 +107,16 @@ class Suspects:
             value = reference()
             if value is not None and value not in covered and _kind(value, item.path, covered) is not None:
                 left.setdefault(id(value), item)
+        changed = {mark.holder: None for mark, _ in self._marks.changed(covered) if mark.is_tensor}
         return [
             f"not attached: {item.path} ({item.kind}) has a state that no checkpoint will hold: run.attach(NAME={item.path})"
             for item in left.values()
-        ]
+        ] + [f"not attached: {path} changes as steps run, and no checkpoint will hold it: run.attach(NAME={path})" for path in changed]
+
+    def changed_of(self, attached, walk) -> list[Unattached]:
+        """What changed since the run began, of what a walk met, under the names that it has there."""
+        found = (walk.holders.get(id(value)) for _, value in self._marks.changed(_Covered(attached)))
+        return [Unattached(path, "ema" if _is_ema(None, path) else "other") for path in dict.fromkeys(found) if path]
 
 
 def _reference(value):
@@ -124,11 +133,26 @@ class _Covered:
         self._ids: set[int] = set()
         self._keep: list = []
         self.tensors: set[int] = set()
+        self._memory: set[int] | None = None
         for value in (*attached.objects.values(), attached.state, attached):
             self._add(value)
 
     def __contains__(self, value) -> bool:
         return id(value) in self._ids
+
+    def holds(self, value) -> bool:
+        """Is a value attached, or a tensor that shares memory with one that is?"""
+        if value in self or id(value) in self.tensors:
+            return True
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(value, torch.Tensor):
+            return False
+        if self._memory is None:
+            modules = (part for part in self._keep if isinstance(part, torch.nn.Module))
+            inside = (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
+            tensors = (part for part in (*self._keep, *inside) if isinstance(part, torch.Tensor))
+            self._memory = {tensor.untyped_storage().data_ptr() for tensor in tensors}
+        return value.untyped_storage().data_ptr() in self._memory
 
     def _add(self, value):
         pending = [value]
@@ -165,23 +189,25 @@ def _belongings(value, own_tensors):
     if isinstance(value, torch.optim.lr_scheduler.LRScheduler):
         return [part for part in vars(value).get("_schedulers", ())]
     if _is_loader(value) or isinstance(value, torch.utils.data.Sampler):
-        return [part for part in _attributes(value).values() if _is_generator(part) or _is_sampler(part) or _is_loader(part)]
+        return [part for part in attributes_of(value).values() if _is_generator(part) or _is_sampler(part) or _is_loader(part)]
     return []
 
 
 class _Walk:
     """Breadth first, so that each thing is named by the shortest path."""
 
-    def __init__(self, covered: _Covered):
+    def __init__(self, covered: _Covered, marks: Marks | None):
         self._covered = covered
+        self._marks = marks
+        self.holders: dict[int, str] = {}  # id of what may be marked -> how the script reaches what holds it
         self._seen: set[int] = set()
         self.found: list[Unattached] = []
         self.values: list = []  # of these
 
     def begin(self, named) -> None:
-        pending = deque((str(name), value) for name, value in named)
+        pending = deque((str(name), str(name), value, True) for name, value in named)
         while pending and len(self._seen) < _OBJECTS_MAX:
-            path, value = pending.popleft()
+            path, holder, value, may_mark = pending.popleft()
             if value is None or isinstance(value, _OPAQUE) or id(value) in self._seen:
                 continue
             self._seen.add(id(value))
@@ -191,7 +217,34 @@ class _Walk:
                 self.values.append(value)
                 self._seen.update(map(id, _parts(value)))
                 continue
-            pending.extend(_below(value, path))
+            may_mark = self._mark(path, holder, value, may_mark)
+            is_container = isinstance(value, _CONTAINERS)
+            pending.extend((below, holder if is_container else below, item, may_mark) for below, item in _below(value, path))
+
+    def _mark(self, path, holder, value, may_mark) -> bool:
+        """Marks a tensor, or an object of the script. Is what is below to be marked too?"""
+        if self._marks is None:
+            return False
+        if isinstance(value, _CONTAINERS):
+            return may_mark and value not in self._covered
+        if not is_tensor(value):
+            holder, may_mark = path, _is_plain_holder(value, self._covered)
+        if may_mark and not self._covered.holds(value):
+            self.holders[id(value)] = holder
+            self._marks.add(holder, value)
+        return may_mark
+
+
+def _is_plain_holder(value, covered) -> bool:
+    """True for an object of the script's own that neither gives its state to anybody nor is data."""
+    kind, torch = type(value), sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.nn.Module):  # what is no parameter and no buffer is in no state_dict
+        return all(getattr(kind, name) is getattr(torch.nn.Module, name) for name in ("state_dict", "get_extra_state"))
+    if not is_open(kind) or kind.__module__.split(".")[0] == "torch":
+        return False
+    is_data = all(hasattr(kind, name) for name in ("__len__", "__getitem__")) or _is_loader(value) or _is_sampler(value)
+    is_dataset = torch is not None and isinstance(value, torch.utils.data.Dataset)
+    return value not in covered and not is_data and not is_dataset
 
 
 def _parts(value):
@@ -209,40 +262,9 @@ def _below(value, path):
         return [(f"{path}[{i}]", item) for i, item in zip(range(_ITEMS_MAX), value, strict=False)]
     if isinstance(value, (set, frozenset)):
         return [(f"{path}.{{item}}", item) for item in list(value)[:_ITEMS_MAX]]
-    if _is_tensor(value) or not _is_open(type(value)):
+    if is_tensor(value) or not is_open(type(value)):
         return []
-    return [(f"{path}.{name}" if path else name, item) for name, item in _attributes(value).items()]
-
-
-def _is_open(kind) -> bool:
-    """True where the attributes of objects of this class are looked at: the script's own, and parts of torch."""
-    module = kind.__module__
-    if module.split(".")[0] == "unbroken":
-        return False
-    if module.startswith(("torch.nn", "torch.utils.data", "torch.optim")) or module == "types":
-        return True
-    path = getattr(sys.modules.get(module), "__file__", None)
-    if path is None:
-        return module == "__main__"
-    return not any(path.startswith(where) for where in _LIBRARIES)
-
-
-def _attributes(value) -> dict:
-    found = {}
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            member = kind.__dict__.get(name)
-            if isinstance(member, types.MemberDescriptorType):
-                try:
-                    found[name] = member.__get__(value)
-                except AttributeError:
-                    continue
-    try:
-        found.update(object.__getattribute__(value, "__dict__"))
-    except (AttributeError, TypeError):
-        pass
-    return {name: item for name, item in list(found.items())[:_ITEMS_MAX] if isinstance(name, str)}
+    return [(f"{path}.{name}" if path else name, item) for name, item in attributes_of(value).items()]
 
 
 def _kind(value, path, covered) -> str | None:
@@ -272,7 +294,7 @@ def _torch_kind(torch, value, path, covered):
         if inner in covered or not state or all(id(tensor) in covered.tensors for tensor in state):
             return None
         return "ema" if _is_ema(value, path) else "module"
-    wrapped = [part for name, part in _attributes(value).items() if name in ("optimizer", "scheduler", "_optimizer")]
+    wrapped = [part for name, part in attributes_of(value).items() if name in ("optimizer", "scheduler", "_optimizer")]
     if isinstance(value, torch.optim.Optimizer):
         is_wrapper = any(part in covered for part in wrapped if isinstance(part, torch.optim.Optimizer))
         return None if is_wrapper else "optimizer"
@@ -311,11 +333,6 @@ def _is_global(generator) -> bool:
         if generator is legacy or generator is getattr(legacy, "_bit_generator", NotImplemented):
             return True
     return torch is not None and generator is getattr(torch, "default_generator", None)
-
-
-def _is_tensor(value) -> bool:
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    return (torch is not None and isinstance(value, torch.Tensor)) or (numpy is not None and isinstance(value, numpy.ndarray))
 
 
 def _is_loader(value) -> bool:

@@ -147,10 +147,11 @@ class Run:
     def audit(self, *roots) -> list[Unattached]:
         """What has a state, can be reached from `roots` (without: the caller's variables), and is not attached.
 
-        No code of what is looked at is run. What can be reached at restore, or where steps is called, and is still not
-        attached when the first step is complete, is said then, a line for each.
+        No code of what is looked at is run. Tensors, arrays, and numbers of your own objects, which have no state_dict,
+        are named once they have changed in place since the restore. What can be reached at restore, or where steps is
+        called, and is still not attached when the first step is complete, is said then, a line for each.
         """
-        return audit.audit(self._attached, roots, audit.callers_frame())
+        return audit.audit(self._attached, self._suspects, roots, audit.callers_frame())
 
     def stats(self) -> dict:
         """What this life measured: saves, saves_skipped, saves_failed, wait_s (the loop waited for all saves together),

@@ -1,5 +1,6 @@
 """What has a state and is within reach is named, with its kind; what is attached, or belongs to it, is not."""
 
+import dataclasses
 import random
 
 import numpy
@@ -178,3 +179,83 @@ def test_cycles_and_odd_objects_do_no_harm(run):
     odd.a = [ring, random.Random(1)]
     ring += [ring, odd, {1: odd, (2, 3): nn.Linear(1, 1), "m": nn.Linear(1, 1)}]
     assert sorted(item.kind for item in run.audit(ring)) == ["generator", "module"]
+
+
+class Stats:
+    def __init__(self):
+        self.mean, self.count, self.name = torch.zeros(3), 0, "stats"
+
+
+@dataclasses.dataclass
+class Average:
+    shadow: list
+    decay: float = 0.5
+
+
+class Stopper:
+    def __init__(self):
+        self.best, self.bad, self.patience = 1.0, 0, 3
+
+
+def changes():
+    """What is changed by each step of a script, and how it is named: `attached` of it is part of the state."""
+    model = nn.Linear(2, 2)
+    model.seen = torch.zeros(1)
+    average = Average([p.detach().clone() for p in model.parameters()])
+    return model, Stats(), average, Stopper(), numpy.zeros(3), [torch.zeros(4)], {"a": torch.zeros(300, 300)}
+
+
+@pytest.mark.failure("DLR-RM/stable-baselines3#1256", "DLR-RM/stable-baselines3#29")
+@pytest.mark.parametrize("is_attached", [False, True])
+def test_what_has_no_state_dict_and_changes_is_named(run_dir, capsys, is_attached):
+    model, stats, average, stopper, array, listed, mapped = changes()
+    weights, data, last = list(model.parameters()), torch.rand(4, 2), Stats()
+    view = [p.detach() for p in weights]
+    with unbroken.Run(run_dir) as run:
+        run.attach(model=model, m2=MODEL)
+        if is_attached:
+            run.attach(mean=stats.mean, shadow=average.shadow, array=array, listed=listed, mapped=mapped, seen=model.seen)
+        for step in run.steps(2):
+            last.mean = model(data).detach()  # another tensor in each step: what a body makes anew
+            with torch.no_grad():
+                for weight, mean in zip(weights, average.shadow, strict=True):
+                    weight.add_(1)
+                    mean.data.mul_(0.5).add_(weight.data)
+            for tensor in (stats.mean, model.seen, listed[0], mapped["a"]):
+                tensor += 1
+            del tensor
+            array += 1
+            stats.count += 1
+            stopper.bad += 1
+            found = {item.path for item in run.audit()} & set(changed_names())
+            assert found == ({"stats", "stopper"} if is_attached else set(changed_names())), step
+        assert [item.path for item in run.audit([stopper], average)] == ["roots[0][0]"] + ["roots[1].shadow"] * (not is_attached)
+    said = {line.split()[3] for line in capsys.readouterr().err.splitlines() if "changes as steps run" in line}
+    assert said == (set() if is_attached else set(changed_names()) - {"stats", "stopper"})
+    del view
+
+
+def changed_names():
+    return ["stats", "stats.mean", "model.seen", "average.shadow", "stopper", "array", "listed", "mapped"]
+
+
+def test_data_is_not_named_though_it_changes(run_dir, capsys):
+    class Data(torch.utils.data.Dataset):
+        def __init__(self):
+            self.cache, self.reads = torch.zeros(4), 0
+
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            self.cache += 1
+            self.reads += 1
+            return self.cache[index]
+
+    data = Data()
+    loader = unbroken.torch.DataLoader(data)
+    with unbroken.Run(run_dir) as run:
+        run.attach(loader=loader, m2=MODEL)
+        for _ in run.steps(2, loader):
+            assert not [item for item in run.audit() if item.path.split(".")[0] in ("data", "loader")]
+    assert "changes as steps run" not in capsys.readouterr().err
