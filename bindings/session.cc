@@ -78,6 +78,49 @@ std::function<std::vector<std::uint32_t>()> asked(nb::object function) {
   };
 }
 
+/// What copies from an accelerator, in Python.
+class PyArrivals final : public Arrivals {
+ public:
+  explicit PyArrivals(nb::object device) : device_(shared_object(std::move(device))) {}
+  std::shared_ptr<void> prepare(MutableBytes memory) override {
+    auto prepared = tried<std::shared_ptr<void>>([&]() -> std::shared_ptr<void> {
+      return shared_object(device_->attr("prepare")(address_of(memory), memory.size()));
+    });
+    return prepared.ok() ? std::move(prepared).value() : nullptr;
+  }
+  Result<> begin(std::span<const Place> places) override {
+    return tried<Done>([&] {
+      nb::list all;
+      for (const Place& place : places)
+        all.append(nb::make_tuple(place.tensor, address_of(place.into), place.into.size(), place.is_later));
+      device_->attr("begin")(all);
+      return Done{};
+    });
+  }
+  Result<std::size_t> wait(std::size_t count) override {
+    return tried<std::size_t>([&] { return nb::cast<std::size_t>(device_->attr("wait")(count)); });
+  }
+
+ private:
+  static std::uintptr_t address_of(MutableBytes memory) {
+    return reinterpret_cast<std::uintptr_t>(memory.data());
+  }
+  template <class T, class Call>
+  static Result<T> tried(Call call) {
+    if (!Py_IsInitialized()) return Error(Code::unavailable, "the process is ending");
+    const nb::gil_scoped_acquire acquired;
+    try {
+      return call();
+    } catch (nb::python_error& e) {
+      if (e.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // it is heard a little later
+      return Error(Code::unavailable,
+                   std::string("copying from the accelerator: ") + nb::str(e.value()).c_str());
+    }
+  }
+
+  std::shared_ptr<nb::object> device_;
+};
+
 class PySaving {
  public:
   PySaving(std::shared_ptr<Saving> saving, const Seams& seams) : saving_(std::move(saving)), seams_(seams) {}
@@ -252,13 +295,16 @@ class PySession {
                 const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree,
                 const Metrics& metrics, const std::vector<std::uint32_t>& parameters,
                 const std::vector<std::uint32_t>& later, nb::object written, bool is_proved_whole,
-                const std::vector<std::string>& tags) {
+                const std::vector<std::string>& tags, const std::vector<std::uint32_t>& arriving,
+                nb::object device) {
     for (const std::string& tag : tags) unwrap(check_tag_name(tag));
     StateView state = [&] {
       try {
         StateView all = state_of(tensors, aliases, tree);
         all.parameters = parameters;
         all.later = later;
+        all.arriving = arriving;
+        if (!device.is_none()) all.arrivals = std::make_shared<PyArrivals>(std::move(device));
         if (!written.is_none()) all.written = asked(std::move(written));
         return all;
       } catch (const nb::python_error& e) {
@@ -354,7 +400,7 @@ void bind_session(nb::module_& m) {
            nb::arg("not_attached"))
       .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
            nb::arg("metrics"), nb::arg("parameters"), nb::arg("later"), nb::arg("written").none(),
-           nb::arg("is_proved_whole"), nb::arg("tags"))
+           nb::arg("is_proved_whole"), nb::arg("tags"), nb::arg("arriving"), nb::arg("device").none())
       .def("fence", &PySession::fence)
       .def("save_failed", &PySession::save_failed, nb::arg("step"), nb::arg("why"))
       .def("is_best", &PySession::is_best, nb::arg("metrics"))

@@ -18,6 +18,7 @@ from unbroken._state.containers import root_adapter
 from unbroken._state.attached import OURS, owners_of
 from unbroken._state.capture import Capture
 from unbroken._state.names import canonical
+from unbroken._state.view import HOST
 from unbroken.errors import Misconfigured, naming, say
 from unbroken.opened import RUNS
 from unbroken.saving import Saving
@@ -57,12 +58,15 @@ def save_with(state, path, *, step=None, keep_last=3, group=None, takeover=False
     """async_save() with options of a Run; they count when the directory is opened."""
     path = os.path.realpath(options.checked_path(path))
     options.checked_step("save", step)
-    capture = _capture(state)
+    capture = _capture(state, HOST)
     settings = options.session_options(
         every=1, keep_last=keep_last, resume="newest", fresh=True, takeover=takeover, on_save_error="warn", group=group
     )  # fresh: it never goes on from nothing, it brings the state
     with _lock, naming(path):
-        return _book(path, settings).save(capture, step)
+        book = _book(path, settings)
+        if capture.arriving and book.is_tapped:
+            capture = _capture(state, True)
+        return book.save(capture, step)
 
 
 def _book(path, settings) -> _Book:
@@ -87,13 +91,13 @@ def release(path=None) -> None:
                 book.close()
 
 
-def _capture(state) -> Capture:
+def _capture(state, reads) -> Capture:
     if not isinstance(state, dict) or any(not isinstance(name, str) for name in state):
         raise Misconfigured('save: the state is a dict of names and values, such as {"model": model}')
     for name in OURS:
         if name in state:
             raise Misconfigured(f"save: the name {name!r} is taken by Unbroken itself: name that part otherwise")
-    capture = Capture(owners_of(state.items()))
+    capture = Capture(owners_of(state.items()), reads=reads)
     for name, value in state.items():
         capture.root(name, root_adapter(value) or _Value(value))
     return capture
@@ -142,14 +146,18 @@ class _Book:
         elif step <= last:  # within an attempt steps ascend: begin another
             self.close()
             self._open()
-        if self._session.wants_tap():
+        if self.is_tapped:
             call(self._session.tap, step, [], capture.tensors, capture.scalars(), [])
         tree = canonical({"dict": capture.tree})
         saving = Saving()
         saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [],
-                           capture.parameters, [], None, False, []))  # fmt: skip
+                           capture.parameters, [], None, False, [], capture.arriving, capture.arrivals()))  # fmt: skip
         self._in_flight.append(saving)
         return saving
+
+    @property
+    def is_tapped(self) -> bool:
+        return self._session.wants_tap()
 
     def _last(self) -> int:
         """The greatest step of this attempt that is durable or may become so; a failed save leaves its step."""

@@ -7,6 +7,7 @@ from unbroken._state.attached import Attached
 from unbroken._state.capture import Capture
 from unbroken.errors import Bug, Error, Misconfigured, say
 from unbroken._state.names import canonical
+from unbroken._state.view import HOST
 from unbroken._state.watch import OptimizerWatch
 from unbroken.saving import Saving
 
@@ -28,11 +29,11 @@ class Saver:
         """True where a save waits for the boundary."""
         return bool(self._deferred)
 
-    def capture(self) -> Capture:
+    def capture(self, reads=True) -> Capture:
         """The state now. Errors: Misconfigured, naming the path of what cannot be kept."""
         self._attached.generators.hand_over()
         later = self._watch.later
-        return self._attached.capture(frozenset() if later is None else later.choose())
+        return self._attached.capture(frozenset() if later is None else later.choose(), reads)
 
     def ask(self, wait: bool, tags: list[str]) -> Saving:
         """A save at the next boundary. Errors: Misconfigured (too many tags)."""
@@ -84,7 +85,7 @@ class Saver:
         self._session.begin_save()
         self._watch.fence()
         try:
-            capture = capture or self.capture()
+            capture = capture or self.capture(HOST)
             if not is_due:
                 capture.later.clear()
             tree = canonical({"dict": capture.tree})
@@ -97,7 +98,8 @@ class Saver:
             raise
         is_proved_whole, written = self._watch.later.hold(capture) if capture.later else (False, None)
         saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics,
-                           capture.parameters, capture.later, written, is_proved_whole, tags))  # fmt: skip
+                           capture.parameters, capture.later, written, is_proved_whole, tags,
+                           capture.arriving, capture.arrivals()))  # fmt: skip
 
     def lacks(self, step: int) -> bool:
         """True where the save taken last, whatever became of it, is of another step."""

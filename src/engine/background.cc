@@ -118,7 +118,7 @@ void Background::commit(std::shared_ptr<Saving> saving, std::shared_ptr<Staging>
   flush_metrics();
   const Instant began = seams_.clock.now();
   // The strand copies what is left, should this not be taken.
-  if (staging->later_bytes() > 0)
+  if (!staging->is_at_once())
     enqueue(Lane::compute, [saving, staging, times = facts.times, began](Background& me) {
       staging->copy();
       times->staged_s = seconds_of(me.seams_.clock.now() - began) - times->at_once_s.load();

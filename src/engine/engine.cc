@@ -213,6 +213,7 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, StateView state
   const Instant copying = seams_.clock.now();
   staging->copy_at_once();
   UNBROKEN_POINT("save.after_snapshot");
+  if (is_new_best) staging->copy();  // what arrives
   if (staging->is_copied()) saving->reach(Saving::Stage::staged);
   if (is_new_best && staging->is_finite())
     best_saves_.push_back({saving, *last_of(wish.metrics, options_.open.policy.best->metric)});

@@ -2,6 +2,7 @@
 // Memory for snapshots: a few slots, each as large as the largest snapshot so far, kept and reused. A page
 // that was touched before is several times faster to copy into than a fresh one.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -20,6 +21,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// while every slot is in use. Errors: unavailable (no memory).
   Result<std::shared_ptr<MutableBytes>> acquire(std::uint64_t bytes);
   bool has_free_slot() const;
+  /// Calls `prepare` with all the memory of a slot in use, where it was not called for this memory before,
+  /// and keeps what it returns until just before the memory is given back.
+  void prepare(const MutableBytes& memory, const std::function<std::shared_ptr<void>(MutableBytes)>& prepare);
   /// Memory held, in use or not.
   std::uint64_t bytes() const;
 
@@ -27,8 +31,10 @@ class Arena : public std::enable_shared_from_this<Arena> {
   explicit Arena(unsigned slots) : slots_(slots) {}
   struct Slot {
     Pages memory;
+    std::shared_ptr<void> prepared;  // goes before the memory
     bool is_used = false;
   };
+  std::size_t choose(std::uint64_t bytes) const;
   void release(std::size_t slot);
 
   mutable std::mutex mutex_;

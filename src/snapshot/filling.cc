@@ -39,6 +39,7 @@ Filling::Filling(const StateView& state, const ShardPlan& plan, MutableBytes ima
       filled_to_(state.tensors.size()),
       is_parameter_(flags(state.tensors.size(), state.parameters)),
       is_later_(flags(state.tensors.size(), state.later)),
+      is_arriving_(flags(state.tensors.size(), state.arriving)),
       marks_(state.tensors.size()),
       is_changed_(state.tensors.size()),
       digests_(state.tensors.size()),
@@ -50,25 +51,39 @@ Filling::Filling(const StateView& state, const ShardPlan& plan, MutableBytes ima
 std::vector<Unit> Filling::units() const {
   std::vector<Unit> units;
   std::uint64_t bytes = 0;
+  std::size_t arrivals = 0;
   for (std::size_t i = 0; i < plan_.order.size(); ++i) {
     const std::uint32_t tensor = plan_.order[i];
     const std::uint64_t next = plan_.bytes[tensor];
-    const bool is_later = is_later_[tensor] != 0;
-    if (units.empty() || bytes + next > kUnitBytes || units.back().is_later != is_later) {
-      units.push_back({i, i, is_later});
+    const bool is_arriving = is_arriving_[tensor] != 0, is_later = is_later_[tensor] != 0 || is_arriving;
+    if (units.empty() || bytes + next > kUnitBytes || units.back().is_later != is_later ||
+        (units.back().arrivals > 0) != is_arriving) {
+      units.push_back({i, i, is_later, 0});
       bytes = 0;
     }
     units.back().end = i + 1;
+    if (is_arriving) units.back().arrivals = ++arrivals;
     bytes += next;
   }
   return units;
 }
 
+std::vector<Arrivals::Place> Filling::places() const {
+  std::vector<Arrivals::Place> places;
+  for (const std::uint32_t tensor : plan_.order)
+    if (is_arriving_[tensor] != 0)
+      places.push_back(
+          {tensor, image_.subspan(plan_.offsets[tensor], plan_.bytes[tensor]), is_later_[tensor] != 0});
+  return places;
+}
+
 Result<> Filling::mark(const Proof& proof, Executor& executor) {
   std::uint64_t number = 0;
-  for (const std::uint32_t tensor : state_.later)
+  for (const std::uint32_t tensor : state_.later) {
+    if (is_arriving_[tensor] != 0) continue;  // proved by whoever brings it
     for (std::uint64_t at = plan_.offsets[tensor]; at < end_of(tensor); at = piece_end(at, end_of(tensor)))
       if (number++ % proof.every == proof.first) marks_[tensor].push_back({at, {}});
+  }
   for (const std::uint32_t tensor : state_.later)
     for (Mark& mark : marks_[tensor]) marked_.emplace_back(tensor, &mark);
   return parallel_for(executor, Lane::compute, marked_.size(), [&](std::size_t i) -> Result<> {
@@ -90,6 +105,7 @@ void Filling::fill(const Unit& unit) {
 }
 
 bool Filling::copy_piece(std::size_t tensor, std::uint64_t at, MutableBytes piece) const {
+  if (is_arriving_[tensor] != 0) return true;  // it stands there
   if (is_later_[tensor] != 0) return copy_shared_(live(tensor, at), piece);
   std::memcpy(piece.data(), live(tensor, at), piece.size());
   return true;
@@ -98,7 +114,7 @@ bool Filling::copy_piece(std::size_t tensor, std::uint64_t at, MutableBytes piec
 void Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
   const TensorView& view = state_.tensors[tensor];
   const std::uint64_t begin = plan_.offsets[tensor], end = end_of(tensor);
-  const bool is_plain = is_contiguous(view);
+  const bool is_plain = is_arriving_[tensor] != 0 || is_contiguous(view);
   if (!is_plain) gather(view, image_.subspan(begin, end - begin));
   const std::uint64_t element = std::max(1U, bits_of(view.dtype) / 8);
   std::uint64_t checked = begin;

@@ -27,10 +27,11 @@ struct Proof {
 };
 
 /// Neighbours in the file that one worker copies: up to 4 MiB, or one tensor that is larger. All of a unit
-/// are copied at once, or all later.
+/// are copied at once, or all later, or all arrive.
 struct Unit {
   std::size_t begin, end;  // positions in file order
-  bool is_later;
+  bool is_later;           // after the caller went on
+  std::size_t arrivals;    // how many of places() are filled when the unit is; 0: none of its own
 };
 
 /// Threads: fill() any, of different units; the others when no fill() runs.
@@ -41,6 +42,8 @@ class Filling {
           Executor& executor);
 
   std::vector<Unit> units() const;
+  /// Of the tensors that arrive, in file order.
+  std::vector<Arrivals::Place> places() const;
   /// Before the caller goes on: hashes the pieces of `proof` where they stand.
   Result<> mark(const Proof& proof, Executor& executor);
   std::size_t mark_count() const { return marked_.size(); }
@@ -51,6 +54,7 @@ class Filling {
   /// What was copied at once may change.
   void note_changed(std::size_t tensor) { is_changed_[tensor].store(is_later_[tensor] != 0); }
   const std::string& name_of(std::size_t mark) const { return state_.tensors[marked_[mark].first].name; }
+  /// What arrives has to be there.
   void fill(const Unit& unit);
   /// Are all bytes [begin, end) of the image filled? Executor::notify() tells of each 8 MiB. Threads: any.
   bool is_filled(std::uint64_t begin, std::uint64_t end) const;
@@ -81,11 +85,11 @@ class Filling {
   const MutableBytes image_;
   const CopyShared copy_shared_;
   Executor& executor_;
-  std::vector<std::atomic<std::uint64_t>> filled_to_;  // by tensor: where in the file
-  std::vector<char> is_parameter_, is_later_;          // by tensor
-  std::vector<std::vector<Mark>> marks_;               // by tensor
-  std::vector<std::pair<std::size_t, Mark*>> marked_;  // all of them, with their tensor
-  std::vector<std::atomic<bool>> is_changed_;          // by tensor
+  std::vector<std::atomic<std::uint64_t>> filled_to_;        // by tensor: where in the file
+  std::vector<char> is_parameter_, is_later_, is_arriving_;  // by tensor
+  std::vector<std::vector<Mark>> marks_;                     // by tensor
+  std::vector<std::pair<std::size_t, Mark*>> marked_;        // all of them, with their tensor
+  std::vector<std::atomic<bool>> is_changed_;                // by tensor
   std::vector<Xxh128> digests_, chunks_;
   std::vector<char> is_hashed_;  // by chunk; each is set by the one worker that fills that chunk alone
   std::atomic<bool> is_finite_ = true;

@@ -36,6 +36,21 @@ Index index_of(const StateView& state, const ShardPlan& plan, const std::vector<
   return index;
 }
 
+/// Of what is read here; takes from `later` what cannot be copied later.
+Result<> check_views(StateView& state) {
+  std::vector<bool> is_arriving(state.tensors.size());
+  for (const std::uint32_t t : state.arriving) is_arriving[t] = true;
+  for (std::size_t t = 0; t < state.tensors.size(); ++t)
+    if (!is_arriving[t]) UNBROKEN_DO(check_view(state.tensors[t]));
+  std::erase_if(state.later,
+                [&](std::uint32_t t) { return !is_arriving[t] && !is_contiguous(state.tensors[t]); });
+  return Done{};
+}
+
+Error could_not_copy() {
+  return {Code::bug, "a snapshot could not be copied"};
+}
+
 }  // namespace
 
 std::string changed_text(const std::vector<std::string>& names) {
@@ -64,22 +79,52 @@ Result<std::shared_ptr<Staging>> Staging::begin(StateView state, Arena& arena, E
                                                 CopyShared copy_shared, const Proof& proof) {
   std::vector<TensorSpec> specs;
   specs.reserve(state.tensors.size());
-  for (const TensorView& view : state.tensors) {
-    UNBROKEN_DO(check_view(view));
-    specs.push_back({view.name, view.dtype, view.shape});
-  }
-  std::erase_if(state.later, [&](std::uint32_t t) { return !is_contiguous(state.tensors[t]); });
+  for (const TensorView& view : state.tensors) specs.push_back({view.name, view.dtype, view.shape});
+  UNBROKEN_DO(check_views(state));
   UNBROKEN_TRY(ShardPlan plan, plan_shard(specs));
   UNBROKEN_TRY(std::shared_ptr<MutableBytes> slot, arena.acquire(plan.file_bytes));
   if (!slot) return Error(Code::unavailable, "every snapshot slot is in use");
 
   std::shared_ptr<Staging> staging(
       new Staging(std::move(state), std::move(plan), std::move(slot), executor, std::move(copy_shared)));
+  UNBROKEN_DO(staging->send(arena));
   UNBROKEN_DO(staging->filling_.mark(proof, executor));
   const std::size_t looks = staging->state_.later.empty() ? 0 : staging->filling_.mark_count() + 1;
   staging->is_proved_whole_ = proof.every == 1;
   staging->is_looked_at_ = std::vector<std::atomic<bool>>(looks);
   return staging;
+}
+
+Result<> Staging::send(Arena& arena) {
+  const std::vector<Arrivals::Place> places = filling_.places();
+  if (places.empty()) return Done{};
+  sent_ = places.size();
+  arena.prepare(*slot_, [&](MutableBytes memory) { return state_.arrivals->prepare(memory); });
+  return state_.arrivals->begin(places);
+}
+
+Staging::~Staging() {
+  try {
+    static_cast<void>(await(sent_).ok());
+  } catch (const std::exception&) {
+    // Whoever cannot say whether it still writes there has lost the device.
+  }
+}
+
+Result<> Staging::await(std::size_t arrivals) {
+  if (arrived_.load() >= arrivals) return Done{};
+  UNBROKEN_TRY(const std::size_t arrived, state_.arrivals->wait(arrivals));
+  if (arrived < arrivals) return Error(Code::bug, "what an accelerator copies was not all begun");
+  std::size_t before = arrived_.load();
+  while (before < arrived && !arrived_.compare_exchange_weak(before, arrived)) {
+  }
+  return Done{};
+}
+
+void Staging::fail(Error error) {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  has_failed_.store(true);
 }
 
 void Staging::copy_at_once() {
@@ -93,10 +138,13 @@ void Staging::copy_at_once() {
 void Staging::fill_once(std::size_t unit) {
   if (taken_[unit].exchange(true)) return;
   try {
-    filling_.fill(units_[unit]);
+    const Result<> arrived = await(units_[unit].arrivals);
+    if (arrived.ok())
+      filling_.fill(units_[unit]);
+    else
+      fail(arrived.error());
   } catch (const std::exception&) {
-    // Whoever waits for the unit must not wait for ever.
-    has_failed_.store(true);
+    fail(could_not_copy());  // whoever waits for the unit must not wait for ever
   }
   if (!units_[unit].is_later) filled_at_once_.fetch_add(1);
   filled_.fetch_add(1);
@@ -114,14 +162,15 @@ void Staging::look_once(std::size_t mark) {
       for (const std::uint32_t tensor : state_.written()) filling_.note_changed(tensor);
     }
   } catch (const std::exception&) {
-    has_failed_.store(true);
+    fail(could_not_copy());
   }
   looked_.fetch_add(1);
   executor_.notify();
 }
 
 Result<> Staging::check_filled() const {
-  if (has_failed_.load()) return Error(Code::bug, "a snapshot could not be copied");
+  const std::lock_guard lock(mutex_);
+  if (error_) return *error_;
   return Done{};
 }
 
@@ -133,6 +182,9 @@ void Staging::copy() {
                       }).ok());
   };
   if (is_copied()) return;
+  each(units_.size(), [&](std::size_t i) {
+    if (units_[i].arrivals == 0) fill_once(i);  // what arrives may be waited for
+  });
   each(units_.size(), [&](std::size_t i) { fill_once(i); });
   executor_.join([this] { return are_filled(); });
   each(is_looked_at_.size(), [&](std::size_t i) { look_once(i); });

@@ -1,10 +1,13 @@
 #pragma once
 // A snapshot on its way into the arena. Most state is copied before begin() returns. Tensors that the caller
 // names as *later* are copied by the compute lane while the caller goes on, until fence(): the boundary costs
-// the hashes that prove afterwards that nobody wrote them meanwhile.
+// the hashes that prove afterwards that nobody wrote them meanwhile. What *arrives* comes from an
+// accelerator.
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +24,13 @@ std::string changed_text(const std::vector<std::string>& names);
 
 class Staging {
  public:
-  /// What is at once is copied by copy_at_once(), which has to follow. Errors: bad_argument (a view that
-  /// cannot be read, a name twice), unavailable (no memory, or every slot of the arena in use). Threads: the
-  /// caller's and the compute lane.
+  /// Waits for what is on its way into the memory.
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  /// What is at once is copied by copy_at_once(), which has to follow. What arrives is on its way. Errors:
+  /// bad_argument (a view that cannot be read, a name twice), unavailable (no memory, or every slot of the
+  /// arena in use), those of Arrivals. Threads: the caller's and the compute lane.
   static Result<std::shared_ptr<Staging>> begin(StateView state, Arena& arena, Executor& executor,
                                                 CopyShared copy_shared, const Proof& proof = {});
 
@@ -38,13 +45,16 @@ class Staging {
   }
   /// Every byte is copied, and looked at again as `proof` says; what `later` names may be written.
   bool is_copied() const { return are_filled() && looked_.load() == is_looked_at_.size(); }
-  /// Copies what is left, together with whoever else does, and returns when all is copied. Threads: any.
+  /// copy_at_once() copies all that there is.
+  bool is_at_once() const { return at_once_ == units_.size(); }
+  /// Copies what is left, together with whoever else does, and returns when all is copied, and has arrived.
+  /// Threads: any.
   void copy();
   /// Names, sorted, of the tensors that differ by now from what they were. After copy() that does this save
   /// no harm; it tells that somebody writes them between two steps. Threads: any.
   std::vector<std::string> look_again();
   /// What was copied, proved and hashed. Calls copy(). Once. Errors: unavailable, where a tensor was written
-  /// before it was copied: changed() names it then.
+  /// before it was copied: changed() names it then; those of Arrivals.
   Result<Snapshot> finish();
   const std::vector<std::string>& changed() const { return changed_; }
   /// Of all that is copied.
@@ -56,7 +66,10 @@ class Staging {
  private:
   Staging(StateView state, ShardPlan plan, std::shared_ptr<MutableBytes> slot, Executor& executor,
           CopyShared copy_shared);
+  Result<> send(Arena& arena);
   bool are_filled() const { return filled_.load() == units_.size(); }
+  Result<> await(std::size_t arrivals);
+  void fail(Error error);
   void fill_once(std::size_t unit);
   void look_once(std::size_t mark);
   Result<> check_filled() const;
@@ -73,8 +86,12 @@ class Staging {
   std::atomic<std::size_t> filled_at_once_{0};
   /// By mark, and one more for what the caller can tell; none where nothing is copied later.
   std::vector<std::atomic<bool>> is_looked_at_;
-  std::atomic<std::size_t> looked_{0};  // of these
+  std::atomic<std::size_t> looked_{0};   // of these
+  std::size_t sent_ = 0;                 // of what arrives
+  std::atomic<std::size_t> arrived_{0};  // of these
   std::atomic<bool> has_failed_{false};
+  mutable std::mutex mutex_;
+  std::optional<Error> error_;  // of the first that failed
   std::uint64_t later_bytes_ = 0;
   bool is_proved_whole_ = false;
   std::vector<std::string> changed_;

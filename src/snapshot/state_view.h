@@ -2,9 +2,11 @@
 // What is to be saved, as it stands in the caller's memory.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "format/index.h"
+#include "snapshot/arrivals.h"
 #include "state/tree.h"
 #include "unbroken/tensor.h"
 
@@ -22,6 +24,9 @@ struct StateView {
   /// Asked once, from any thread, when all is copied: which of `later` were written since, as far as the
   /// caller can tell. Empty: it cannot.
   std::function<std::vector<std::uint32_t>()> written = {};
+  /// Of `tensors`: those that `arrivals` brings; their `data` and strides mean nothing.
+  std::vector<std::uint32_t> arriving = {};
+  std::shared_ptr<Arrivals> arrivals = {};
 };
 
 }  // namespace unbroken

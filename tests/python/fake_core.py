@@ -171,7 +171,8 @@ class Session:
             )
         )
 
-    def save(self, step, tensors, alias, tree, metrics, parameters, later, written, is_proved_whole, tags):
+    def save(self, step, tensors, alias, tree, metrics, parameters, later, written, is_proved_whole, tags, arriving, device):
+        assert not arriving and device is None
         json.loads(tree)
         if self.bug == "save":
             self.save_failed(step, "snapshot.cc:1: invariant does not hold")

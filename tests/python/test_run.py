@@ -214,7 +214,7 @@ def test_a_lack_of_memory_while_the_state_is_gathered_is_a_failed_save(run_dir, 
     capture = saver.Saver.capture
 
     def body(run, step):
-        def fail(self):
+        def fail(self, *_):
             monkeypatch.setattr(saver.Saver, "capture", capture)
             raise MemoryError
 

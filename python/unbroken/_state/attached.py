@@ -104,9 +104,9 @@ class Attached:
 
     # -- saving
 
-    def capture(self, may_wait=frozenset()) -> Capture:
+    def capture(self, may_wait=frozenset(), reads=True) -> Capture:
         """The state now. Errors: Misconfigured, naming the path of what cannot be kept."""
-        capture = Capture(self._owners(), may_wait)
+        capture = Capture(self._owners(), may_wait, reads)
         for name, adapter in self._adapters.items():
             capture.root(name, adapter)
         capture.root("state", self._state_adapter)

@@ -17,12 +17,13 @@ from unbroken._state.tree import NOT_A_LEAF, Encoder, flatten, refuse, tensor_na
 class Capture:
     """The state at one moment. `tensors`: tuples for the core; `aliases`: (name, of); `tree`: pairs of the root.
 
-    `keep` holds what the pointers in `tensors` point into. `parameters` and `later` are indices of `tensors`: what is
+    `keep` holds what the pointers in `tensors` point into; `arriving` are indices of what is on an accelerator, with
+    `reads` as HOST. `parameters` and `later` are indices of `tensors`: what is
     looked at for values that are not finite, and those of `may_wait` (ids), whose bytes stay as they are for a while.
     Errors: Misconfigured, naming the path.
     """
 
-    def __init__(self, owners=None, may_wait=frozenset()):
+    def __init__(self, owners=None, may_wait=frozenset(), reads=True):
         self.owners = owners  # names of parameters, for optimizers
         self.tensors: list[tuple] = []
         self.aliases: list[tuple[str, str]] = []
@@ -33,6 +34,8 @@ class Capture:
         self.keep: list = []
         self.parameters: list[int] = []
         self.later: list[int] = []
+        self.arriving: list[int] = []
+        self._reads = reads
         self._may_wait = may_wait
         self.tree: list = []
         self._names: set[str] = set()
@@ -79,7 +82,7 @@ class Capture:
             raise refuse(name, f"the name is longer than {NAME_BYTES_MAX} bytes")
         if not name.isprintable() and CONTROL.search(name):
             raise refuse(ascii(name), "the name holds a control character: rename the parameter or buffer")
-        view = tensors.view(value, name, True, self._in_place, self._anew)
+        view = tensors.view(value, name, self._reads, self._in_place, self._anew)
         self._names.add(name)
         if not self.is_exact:
             self.inexact.add(name)
@@ -93,6 +96,8 @@ class Capture:
             if id(value) in self._may_wait:
                 self.later.append(len(self.tensors))
                 owner = owner.detach()  # keeps the memory also where the tensor is given other memory
+            if not view.pointer and view.nbytes:
+                self.arriving.append(len(self.tensors))
             self.tensors.append((name, view.dtype, view.shape, view.strides, view.pointer, view.nbytes))
             self.keep.append(owner)
         return {view.tag: name}
@@ -114,6 +119,14 @@ class Capture:
         node = adapter.capture(self, name)
         self.is_exact = before
         return node
+
+    def arrivals(self):
+        """What brings the tensors in `arriving`, as the core asks for it; None where there is none."""
+        if not self.arriving:
+            return None
+        from unbroken._state.torch import device
+
+        return device.Arrivals(device.streams(), {i: self.keep[i] for i in self.arriving})
 
     def scalars(self) -> list[tuple[str, str]]:
         """(name, canonical JSON) of everything that is no tensor, for a drill."""

@@ -41,10 +41,11 @@ def is_parameter(value) -> bool:
     return _torch_side is not None and type(value) is _torch_side.torch.nn.Parameter
 
 
-def view(value, name: str, reads: bool = True, in_place: bool = False, anew: bool = False) -> View:
+def view(value, name: str, reads: bool | str = True, in_place: bool = False, anew: bool = False) -> View:
     """The memory of a tensor. Errors: Misconfigured, by path (quantised, sparse, meta, object dtype, subclass).
 
-    Without `reads` the pointer is not for use, and nothing is copied from an accelerator. `in_place`: also what
+    Without `reads` the pointer is not for use, and nothing is copied from an accelerator; nor is it with HOST, and the
+    pointer is 0 where torch.device brings the bytes. `in_place`: also what
     check_in_place refuses. `anew`: also what would come back as another type when it is made anew.
     """
     side = _Arrays if is_array(value) else _torch()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from unbroken._state.dtypes import describe
 
+HOST = "host"  # reads only what is in the memory of the host: see device.py for the rest
 _COUNT_MAX = 1 << 20  # elements of an irregular view that are looked at one by one
 
 
@@ -17,7 +18,7 @@ class View(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    pointer: int
+    pointer: int  # 0 where there are no bytes, or none on the host yet
     nbytes: int
     owner: object  # keeps the memory at `pointer` alive
     memory: tuple | None  # equal for two names of the same memory; None where there is none

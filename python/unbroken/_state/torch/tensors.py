@@ -6,7 +6,7 @@ import torch
 
 from unbroken._state.dtypes import NAME_TO_TORCH, TORCH_TO_NAME
 from unbroken.errors import Misconfigured
-from unbroken._state.view import View, do_elements_meet
+from unbroken._state.view import HOST, View, do_elements_meet
 from unbroken._state.tree import refuse
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter} | ({torch.nn.Buffer} if hasattr(torch.nn, "Buffer") else set())
@@ -53,6 +53,8 @@ def _is_lazy(tensor) -> bool:
 
 def _host(tensor):
     tensor = tensor.detach()
+    if tensor.device.type == "cuda":
+        torch.cuda.synchronize(tensor.device)  # whichever stream writes it
     if _is_lazy(tensor):
         tensor = tensor.resolve_conj().resolve_neg().clone()
     return tensor if tensor.device.type == "cpu" else _raw(tensor).to("cpu")
@@ -90,7 +92,7 @@ def _check_memory(tensor, pointer, name):
         raise refuse(name, "the memory of the tensor was freed")
 
 
-def view(tensor, name: str, reads: bool = True) -> View:
+def view(tensor, name: str, reads: bool | str = True) -> View:
     """tensors.view; a tensor on an accelerator is copied to the host where it is to be read."""
     _check(tensor, name)
     dtype, size = dtype_name(tensor, name), tensor.element_size()
@@ -104,9 +106,18 @@ def view(tensor, name: str, reads: bool = True) -> View:
     if tensor.device.type != "cpu":
         memory = memory and (str(tensor.device), *memory)
     if reads and (memory is None or tensor.device.type != "cpu"):
-        owner = _host(tensor)
-        strides, pointer = owner.stride(), owner.data_ptr()
+        if reads == HOST and _is_brought(tensor):
+            pointer = 0
+        else:
+            owner = _host(tensor)
+            strides, pointer = owner.stride(), owner.data_ptr()
     return View("tensor", dtype, shape, strides, pointer, count * size, owner, memory)
+
+
+def _is_brought(tensor) -> bool:
+    from unbroken._state.torch import device
+
+    return device.RUNTIME.has(tensor)
 
 
 def _raw(tensor):
