@@ -55,33 +55,42 @@ void scatter(const std::vector<Placed>& placed, std::uint64_t begin, Bytes piece
   }
 }
 
-/// Reads all of an object by as many workers as the lane has. A worker reads a block, then hashes and copies
-/// it chunk by chunk, each while it is in the processor's cache.
+/// What is expected of an object, and who wants its bytes.
+struct Wanted {
+  std::uint64_t chunk_bytes;
+  std::span<const Xxh128> chunks;  ///< empty: not known
+  std::vector<Placed> placed;
+};
+
+/// Reads all of an object by as many workers as the lane has. A worker reads a block of memory that is used
+/// again and again, and takes it chunk by chunk while it is in the processor's cache.
 Result<std::vector<Xxh128>> read_chunks(const Seams& seams, const ObjectReader& reader, std::string_view key,
-                                        std::uint64_t chunk_bytes, const std::vector<Placed>& placed,
-                                        const Deadline& by) {
+                                        const Wanted& wanted, const Deadline& by) {
+  const std::uint64_t chunk_bytes = wanted.chunk_bytes;
   std::vector<Xxh128> chunks(chunk_count(reader.bytes(), chunk_bytes));
-  const std::uint64_t block_bytes = std::max<std::uint64_t>(1, kReadBytes / chunk_bytes) * chunk_bytes;
+  const std::uint64_t block_bytes = std::max(kReadBytes / chunk_bytes, std::uint64_t{1}) * chunk_bytes;
   const std::uint64_t blocks = chunk_count(reader.bytes(), block_bytes);
-  const auto read_block = [&](std::uint64_t block, const Pages& memory) -> Result<> {
+  const std::size_t workers = std::min<std::uint64_t>(seams.executor.width(Lane::io), blocks);
+  const Pages memory = Pages::make(workers * std::min(block_bytes, reader.bytes()));
+  if (!memory) return Error(Code::unavailable, fmt::format("read {}: no memory for its blocks", key));
+  const auto take = [&](std::uint64_t begin, Bytes chunk) {
+    const std::uint64_t i = begin / chunk_bytes;
+    chunks[i] = xxh128(chunk);
+    if (wanted.chunks.empty() || chunks[i] == wanted.chunks[i]) scatter(wanted.placed, begin, chunk);
+  };
+  const auto read_block = [&](std::uint64_t block, std::byte* into) -> Result<> {
     UNBROKEN_DO(seams.check_piece("read", key, by));
     const std::uint64_t begin = block * block_bytes;
-    const MutableBytes bytes{memory.data(), std::min(block_bytes, reader.bytes() - begin)};
+    const MutableBytes bytes{into, std::min(block_bytes, reader.bytes() - begin)};
     UNBROKEN_DO(reader.read(begin, bytes));
-    for (std::uint64_t at = 0; at < bytes.size(); at += chunk_bytes) {
-      const Bytes chunk = bytes.subspan(at, std::min<std::uint64_t>(chunk_bytes, bytes.size() - at));
-      chunks[(begin + at) / chunk_bytes] = xxh128(chunk);
-      scatter(placed, begin + at, chunk);
-    }
+    for (std::uint64_t at = 0; at < bytes.size(); at += chunk_bytes)
+      take(begin + at, bytes.subspan(at, std::min(chunk_bytes, bytes.size() - at)));
     return Done{};
   };
   std::atomic<std::uint64_t> next = 0;
-  const std::size_t workers = std::min<std::uint64_t>(seams.executor.width(Lane::io), blocks);
-  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, workers, [&](std::size_t) -> Result<> {
-    const Pages memory = Pages::make(std::min(block_bytes, reader.bytes()));
-    if (!memory) return Error(Code::unavailable, fmt::format("read {}: no memory for a block", key));
+  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, workers, [&](std::size_t worker) -> Result<> {
     for (std::uint64_t block; (block = next.fetch_add(1)) < blocks;) {
-      auto read = read_block(block, memory);
+      auto read = read_block(block, memory.data() + worker * block_bytes);
       if (read.ok()) continue;
       next = blocks;  // the others end too
       return read;
@@ -92,8 +101,7 @@ Result<std::vector<Xxh128>> read_chunks(const Seams& seams, const ObjectReader& 
 }
 
 /// One look at the shard.
-Result<> load_once(const Seams& seams, std::string_view key, const Index& index,
-                   std::span<const Xxh128> chunks, const std::vector<Placed>& placed,
+Result<> load_once(const Seams& seams, std::string_view key, const Index& index, const Wanted& wanted,
                    std::vector<Damage>& damage, const Deadline& by) {
   // Missing, of another kind, or ended while it was read.
   const auto damaged = [&](const Error& why) -> Result<> {
@@ -108,11 +116,11 @@ Result<> load_once(const Seams& seams, std::string_view key, const Index& index,
   ShardEvidence evidence{reader->bytes(), {}};
   // One of another length is damaged whatever it holds, and its chunks would not lie where the index says.
   if (evidence.bytes == index.file_bytes) {
-    auto read = read_chunks(seams, *reader, key, index.chunk_bytes, placed, by);
+    auto read = read_chunks(seams, *reader, key, wanted, by);
     if (!read.ok()) return damaged(read.error());
     evidence.chunks = std::move(read).value();
   }
-  damage = verify_chunks(index, {chunks.begin(), chunks.end()}, evidence);
+  damage = verify_chunks(index, {wanted.chunks.begin(), wanted.chunks.end()}, evidence);
   if (damage.empty()) return Done{};
   const Damage& first = damage.front();
   return Error(Code::corrupt, fmt::format("{}: at byte {}: {}", first.object, first.offset, first.what));
@@ -126,19 +134,20 @@ Result<HashedObject> hash_object(const Seams& seams, const HashObject& wanted, c
   if (out.bytes != wanted.bytes) return out;
   out.head.resize(std::min(wanted.head_bytes, wanted.bytes));
   const MutableBytes head = std::as_writable_bytes(std::span(out.head));
-  UNBROKEN_TRY(out.chunks, read_chunks(seams, *reader, wanted.key, wanted.chunk_bytes,
-                                       {{0, head.size(), head.data()}}, by));
+  UNBROKEN_TRY(out.chunks, read_chunks(seams, *reader, wanted.key,
+                                       {wanted.chunk_bytes, {}, {{0, head.size(), head.data()}}}, by));
   return out;
 }
 
 Result<> load_shard(const Seams& seams, std::string_view key, const Index& index,
                     std::span<const Xxh128> chunks, std::span<const TensorTarget> targets,
                     std::vector<Damage>& damage, const Deadline& by) {
-  UNBROKEN_TRY(const std::vector<Placed> placed, place(index, targets));
-  auto loaded = load_once(seams, key, index, chunks, placed, damage, by);
+  Wanted wanted{index.chunk_bytes, chunks, {}};
+  UNBROKEN_TRY(wanted.placed, place(index, targets));
+  auto loaded = load_once(seams, key, index, wanted, damage, by);
   if (!loaded.is(Code::corrupt)) return loaded;
   // What comes back the second time is what is there.
-  return load_once(seams, key, index, chunks, placed, damage, by);
+  return load_once(seams, key, index, wanted, damage, by);
 }
 
 }  // namespace unbroken

@@ -100,6 +100,14 @@ class Shard {
         [&](TestLife& me) { out = load_shard(me.seams, kKey, index(), chunks, targets, damage, me.by()); });
     return out;
   }
+  /// The bytes that are in the targets, by their place in the file.
+  std::map<std::uint64_t, char> put() {
+    std::map<std::uint64_t, char> out;
+    for (const IndexedTensor& t : index().tensors)
+      for (std::uint64_t i = 0; i < t.bytes; ++i)
+        if (room_.at(t.name)[i] != '?') out.emplace(t.offset + i, room_.at(t.name)[i]);
+    return out;
+  }
   void expect_loaded() {
     for (const IndexedTensor& t : index().tensors)
       EXPECT_TRUE(room_.at(t.name) == sample_.shard.substr(t.offset, t.bytes)) << t.name;
@@ -127,6 +135,15 @@ TEST(LoadShard, VerifiesWhatNobodyWants) {
   EXPECT_TRUE(shard.load({}).is(Code::corrupt));
   ASSERT_EQ(shard.damage.size(), 1u);
   EXPECT_THAT(shard.damage[0].what, HasSubstr(shard.index().tensors.front().name));
+}
+
+TEST(LoadShard, PutsNoByteOfADamagedChunkAnywhere) {
+  Shard shard;
+  const std::uint64_t damaged = shard.index().tensors.front().offset / 4096 * 4096;
+  ASSERT_TRUE(shard.run.world.disk().flip_bit(Shard::kKey, damaged));
+  EXPECT_TRUE(shard.load(shard.targets()).is(Code::corrupt));
+  for (const auto& [at, byte] : shard.put())
+    EXPECT_TRUE(at < damaged || at >= damaged + 4096) << "byte " << at << " is " << byte;
 }
 
 TEST(LoadShard, NamesDamageOfTheHeader) {
