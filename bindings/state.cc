@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "bindings.h"
+#include "os/machine/large_pages.h"
 #include "snapshot/snapshot.h"
 #include "state/tree.h"
 
@@ -85,10 +86,12 @@ class PyReader {
   SavedState saved() const { return reader_->saved(); }
   std::string name() const { return reader_->saved().commit.save.name(); }
   nb::list fell_back() const { return to_python(reader_->fell_back()); }
-  void read(const std::vector<TargetTuple>& targets) {
+  void read(const std::vector<TargetTuple>& targets, bool are_new) {
     const auto into = targets_of(targets);
     auto done = [&] {
       const nb::gil_scoped_release released;
+      if (are_new)
+        for (const TensorTarget& target : into) wish_large_pages(target.into);
       return reader_->read(into, by());
     }();
     unwrap(std::move(done));
@@ -168,7 +171,7 @@ void bind_state(nb::module_& m) {
       .def_prop_ro("saved", &PyReader::saved)
       .def_prop_ro("name", &PyReader::name)
       .def_prop_ro("fell_back", &PyReader::fell_back)
-      .def("read", &PyReader::read, nb::arg("targets"))
+      .def("read", &PyReader::read, nb::arg("targets"), nb::arg("are_new") = false)
       .def("next_older", &PyReader::next_older, nb::arg("found"))
       .def("close", &PyReader::close);
 }

@@ -133,7 +133,7 @@ def _read(reader, saved, only, wants_torch):
     targets = []
     for name, value in made.items():
         targets.append((name, tensors.destination(value)[0], saved.specs[name][2]))
-    call(reader.read, targets)
+    call(reader.read, targets, True)
     return {name: decode(node, lambda tag, tensor: made[saved.canon(tensor)]) for name, node in roots.items()}
 
 

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 
+#include "base/check.h"
 #include "base/pages.h"
 #include "format/sums.h"
 #include "world/parallel.h"
@@ -62,41 +63,63 @@ struct Wanted {
   std::vector<Placed> placed;
 };
 
-/// Reads all of an object by as many workers as the lane has. A worker reads a block of memory that is used
-/// again and again, and takes it chunk by chunk while it is in the processor's cache.
+/// Memory for the blocks that are read at once.
+class Blocks {
+ public:
+  Blocks(std::uint64_t count, std::uint64_t bytes) : memory_(Pages::make(count * bytes)) {
+    for (std::uint64_t i = 0; memory_ && i < count; ++i) free_.push_back(memory_.data() + i * bytes);
+  }
+  explicit operator bool() const { return static_cast<bool>(memory_); }
+  /// The one that was used last, which a cache still holds.
+  std::byte* take() {
+    const std::lock_guard lock(mutex_);
+    UNBROKEN_CHECK(!free_.empty());
+    std::byte* const block = free_.back();
+    free_.pop_back();
+    return block;
+  }
+  void give_back(std::byte* block) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(block);
+  }
+
+ private:
+  Pages memory_;
+  std::mutex mutex_;
+  std::vector<std::byte*> free_;
+};
+
+/// Reads all of an object, on the io lane, which may be nearer to the device than the caller. A worker reads
+/// a block, and takes it chunk by chunk while it is in the processor's cache.
 Result<std::vector<Xxh128>> read_chunks(const Seams& seams, const ObjectReader& reader, std::string_view key,
                                         const Wanted& wanted, const Deadline& by) {
   const std::uint64_t chunk_bytes = wanted.chunk_bytes;
   std::vector<Xxh128> chunks(chunk_count(reader.bytes(), chunk_bytes));
   const std::uint64_t block_bytes = std::max(kReadBytes / chunk_bytes, std::uint64_t{1}) * chunk_bytes;
-  const std::uint64_t blocks = chunk_count(reader.bytes(), block_bytes);
-  const std::size_t workers = std::min<std::uint64_t>(seams.executor.width(Lane::io), blocks);
-  const Pages memory = Pages::make(workers * std::min(block_bytes, reader.bytes()));
-  if (!memory) return Error(Code::unavailable, fmt::format("read {}: no memory for its blocks", key));
+  const std::uint64_t count = chunk_count(reader.bytes(), block_bytes);
+  const std::uint64_t at_once = std::min<std::uint64_t>(seams.executor.width(Lane::io) + 1, count);
+  Blocks blocks(at_once, std::min(block_bytes, reader.bytes()));
+  if (!blocks) return Error(Code::unavailable, fmt::format("read {}: no memory for its blocks", key));
   const auto take = [&](std::uint64_t begin, Bytes chunk) {
     const std::uint64_t i = begin / chunk_bytes;
     chunks[i] = xxh128(chunk);
     if (wanted.chunks.empty() || chunks[i] == wanted.chunks[i]) scatter(wanted.placed, begin, chunk);
   };
-  const auto read_block = [&](std::uint64_t block, std::byte* into) -> Result<> {
-    UNBROKEN_DO(seams.check_piece("read", key, by));
-    const std::uint64_t begin = block * block_bytes;
-    const MutableBytes bytes{into, std::min(block_bytes, reader.bytes() - begin)};
+  const auto read_block = [&](std::uint64_t begin, MutableBytes bytes) -> Result<> {
     UNBROKEN_DO(reader.read(begin, bytes));
     for (std::uint64_t at = 0; at < bytes.size(); at += chunk_bytes)
       take(begin + at, bytes.subspan(at, std::min(chunk_bytes, bytes.size() - at)));
     return Done{};
   };
-  std::atomic<std::uint64_t> next = 0;
-  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, workers, [&](std::size_t worker) -> Result<> {
-    for (std::uint64_t block; (block = next.fetch_add(1)) < blocks;) {
-      auto read = read_block(block, memory.data() + worker * block_bytes);
-      if (read.ok()) continue;
-      next = blocks;  // the others end too
-      return read;
-    }
-    return Done{};
-  }));
+  const auto read_one = [&](std::size_t i) -> Result<> {
+    UNBROKEN_DO(seams.check_piece("read", key, by));
+    const std::uint64_t begin = i * block_bytes;
+    std::byte* const block = blocks.take();
+    auto read = read_block(begin, {block, std::min(block_bytes, reader.bytes() - begin)});
+    blocks.give_back(block);
+    return read;
+  };
+  UNBROKEN_DO(parallel_for(seams.executor, Lane::io, count, read_one, Caller::stands_in));
   return chunks;
 }
 

@@ -174,6 +174,12 @@ struct OsExecutor::Impl {
   void add_thread(Queue& lane, const std::string& name) {
     std::jthread& thread = threads.emplace_back([this, &lane] { lane.run_tasks(options.on_throw); });
     ::pthread_setname_np(thread.native_handle(), name.c_str());  // at most 15 characters
+    if (&lane != &io || options.io_processors.empty()) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const unsigned processor : options.io_processors) CPU_SET(processor, &set);
+    // A wish: where it is refused they run anywhere.
+    static_cast<void>(::pthread_setaffinity_np(thread.native_handle(), sizeof(set), &set));
   }
 
   const OsExecutorOptions options;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "os/fork_guard.h"
 #include "world/executor.h"
@@ -13,7 +14,8 @@ namespace unbroken {
 
 struct OsExecutorOptions {
   unsigned io_threads = 8;
-  unsigned compute_threads = 0;  ///< 0: one for each processor we may use, at most 4
+  std::vector<unsigned> io_processors = {};  ///< where they run; empty: anywhere
+  unsigned compute_threads = 0;              ///< 0: one for each processor we may use, at most 4
   std::size_t tasks_max = 4096;  ///< waiting in one lane; timed tasks of the strand are not counted
   /// Told, from any worker, what a task threw. Tasks are not supposed to throw.
   std::function<void(std::string_view)> on_throw = {};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include <array>
 #include <atomic>
@@ -54,6 +55,25 @@ TEST(OsExecutor, StrandRunsOneTaskAtATimeInOrder) {
   ASSERT_TRUE(executor->wait([&] { return is_over.load(); }, soon()).ok());
   ASSERT_EQ(order.size(), 1000U);
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(OsExecutor, TheIoLaneKeepsToItsProcessors) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  unsigned last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &allowed)) --last;
+  const auto executor = start({.io_threads = 2, .io_processors = {last}, .compute_threads = 1});
+  for (const Lane lane : kLanes) {
+    std::atomic<int> count = 0;
+    ASSERT_TRUE(executor->post(lane, [&] {
+      cpu_set_t mine;
+      count = ::sched_getaffinity(0, sizeof(mine), &mine) == 0 ? CPU_COUNT(&mine) : -1;
+      executor->notify();
+    }));
+    ASSERT_TRUE(executor->wait([&] { return count.load() != 0; }, soon()).ok());
+    EXPECT_EQ(count.load(), lane == Lane::io ? 1 : CPU_COUNT(&allowed));
+  }
+  EXPECT_TRUE(start({.io_processors = {CPU_SETSIZE - 1}})->post(Lane::io, [] {})) << "one that is not there";
 }
 
 TEST(OsExecutor, LanesRunAsManyAtOnceAsTheirWidth) {

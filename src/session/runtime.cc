@@ -9,6 +9,7 @@
 #include "engine/start/first_life.h"
 #include "filestore/leftovers.h"
 #include "filestore/probe.h"
+#include "os/machine/near_processors.h"
 #include "os/user/run_place.h"
 #include "session/environment.h"
 #include "session/provenance.h"
@@ -44,7 +45,10 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
   }
   UNBROKEN_TRY(const DirectoryTrust trust, fs.value()->trust(kFolders));
   UNBROKEN_TRY(FileSystemKind kind, advised(fs.value()->kind(), fs.value()->path()));
-  UNBROKEN_TRY(std::unique_ptr<OsExecutor> executor, OsExecutor::start());
+  OsExecutorOptions lanes;
+  if (const auto root = fs.value()->info(""); root.ok())
+    lanes.io_processors = near_processors(root.value().device);
+  UNBROKEN_TRY(std::unique_ptr<OsExecutor> executor, OsExecutor::start(std::move(lanes)));
   auto runtime =
       std::unique_ptr<Runtime>(new Runtime(std::move(fs).value(), std::move(executor), std::move(kind)));
   if (trust.is_owner_foreign)

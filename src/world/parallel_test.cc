@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -55,6 +56,32 @@ TEST(ParallelFor, AsksForNoMoreHelpersThanThereIsWork) {
   EXPECT_EQ(executor.posted, 2u);
   EXPECT_TRUE(parallel_for(executor, Lane::io, 0, [](std::size_t) -> Result<> { return Done{}; }).ok());
   EXPECT_EQ(executor.posted, 2u);
+}
+
+TEST(ParallelFor, ACallerThatStandsInStopsOnceAWorkerIsThere) {
+  SteppedExecutor executor(2);
+  std::vector<bool> is_by_caller;
+  bool is_helper = false;
+  const auto done = parallel_for(
+      executor, Lane::io, 20,
+      [&](std::size_t i) -> Result<> {
+        is_by_caller.push_back(!is_helper);
+        if (i != 3) return Done{};
+        is_helper = true;  // from here on, what runs is run by the executor
+        return executor.run_one() ? Result<>(Done{}) : Error(Code::bug, "nobody was asked to help");
+      },
+      Caller::stands_in);
+  EXPECT_TRUE(done.ok());
+  ASSERT_EQ(is_by_caller.size(), 20u);
+  EXPECT_EQ(std::count(is_by_caller.begin(), is_by_caller.end(), true), 4);
+}
+
+TEST(ParallelFor, ACallerThatStandsInAsksForHelpWithOneIndexToo) {
+  SteppedExecutor executor(2), refusing(2, 0);
+  const auto nothing = [](std::size_t) -> Result<> { return Done{}; };
+  EXPECT_TRUE(parallel_for(executor, Lane::io, 1, nothing, Caller::stands_in).ok());
+  EXPECT_EQ(executor.posted, 1u);
+  EXPECT_TRUE(parallel_for(refusing, Lane::io, 20, nothing, Caller::stands_in).ok());
 }
 
 TEST(ParallelFor, WorksAloneWherePostsAreRefused) {
