@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/start/crashes.h"
 #include "engine/test_run.h"
 
 namespace unbroken {
@@ -12,6 +13,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 TEST(Opening, GoesOnFromTheNewestCheckpointAsANewAttempt) {
   TestRun run;
@@ -258,6 +260,47 @@ TEST(Opening, SaysThatLivesDiedOneAfterTheOtherOnOneCheckpoint) {
               ElementsAre("warning: the last 2 attempts resumed from 6.a8 as well and ended before "
                           "they saved anything: if it is the checkpoint, resume=\"5.a8\" goes "
                           "back to the one before"));
+}
+
+/// The lives of a run whose checkpoints are 1 to 3, each ended while it loaded: by a crash ('c') or a kill
+/// ('k'). Each goes on from the newest, and from the one before only after two crashes in a row on it.
+void check_lives(const std::string& ends) {
+  TestRun run;
+  run.train(1, 3);
+  std::string crashes;
+  std::uint64_t newest = 3;
+  std::size_t in_a_row = 0;
+  for (const char end : ends) {
+    SimProcess& life = run.begin([](TestLife& me) { EXPECT_FALSE(me.restore().ok()); });
+    life.kill_at_point("open.loaded");
+    EXPECT_EQ(run.world.run().failure, "");
+    EXPECT_EQ(run.journal().newest_attempt()->open.resume->step, newest) << ends;
+    if (end == 'c') run.world.disk().plant(kCrashesKey, crashes += crash_mark(life.self()) + " 11\n");
+    in_a_row = end == 'c' ? in_a_row + 1 : 0;
+    if (in_a_row == 2) in_a_row = 0, --newest;
+    if (newest == 0) break;
+  }
+  const auto started = run.start();
+  EXPECT_EQ(started.ok() ? started.value() : 0, newest) << ends;
+  EXPECT_TRUE(started.ok() || started.is(Code::corrupt)) << ends;
+  const auto is_told = Contains(HasSubstr(fmt::format(
+      "the last 2 attempts crashed of signal 11 while they loaded {0}.a1: going on from {1}.a1 instead; "
+      "resume=\"{0}.a1\" tries it again",
+      newest + 1, newest)));
+  if (newest > 0 && newest < 3 && ends.ends_with("cc") && in_a_row == 0)
+    EXPECT_THAT(run.notes, is_told) << ends;
+  else
+    EXPECT_THAT(run.notes, Not(is_told)) << ends;
+}
+
+// failure: llnl/scr#174
+TEST(Opening, PassesOverWhatTwoLivesCrashedOnAndNeverWhatALifeWasKilledOn) {
+  constexpr unsigned kLives = 6;
+  for (unsigned which = 0; which < 1U << kLives; ++which) {
+    std::string ends;
+    for (unsigned i = 0; i < kLives; ++i) ends += (which >> i & 1U) != 0 ? 'c' : 'k';
+    check_lives(ends);
+  }
 }
 
 TEST(Opening, EndsAtItsDeadline) {

@@ -112,6 +112,31 @@ TEST(PinWatch, GoesOnWhereAnEarlierCommandEnded) {
   EXPECT_EQ(lapsed_of_two(history, "1", "1", -Duration(1)), 0u) << "a clock that went back";
 }
 
+/// What the owner saw of heartbeats is not kept over a restart: a dead reader's pin lasts longer then, never
+/// shorter.
+TEST(PinWatch, OfATrainingBeginsAnewWithEachLife) {
+  TestRun run;
+  left_pinned(run);
+  std::uint64_t step = 1;
+  const auto live_for = [&](Duration time) {
+    run.live(
+        [&](TestLife& me) {
+          ASSERT_TRUE(me.restore().ok());
+          for (const Duration before : {Duration(0), time}) {
+            pass(me.seams, before);
+            ASSERT_TRUE(me.save_fully(++step).ok());
+            ASSERT_TRUE(me.engine->drain(me.by()).ok());
+          }
+          ASSERT_TRUE(me.close().ok());
+        },
+        keeping_one());
+    return run.journal().find(SaveId{1, 1, 0}) != nullptr;
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(live_for(kPinLasts / 2));
+  EXPECT_FALSE(live_for(kPinLasts + kPinLasts / kPinBeats));
+  EXPECT_TRUE(run.names("pins").empty());
+}
+
 TEST(Heartbeat, OfNoPinIsSwept) {
   TestRun run;
   left_pinned(run);
