@@ -162,7 +162,8 @@ class PySession {
     run.every = nb::cast<std::string>(options["every"]);
     for (const auto& [name, into] :
          {std::pair("mtti", &run.mtti), std::pair("rpo", &run.rpo), std::pair("every_min", &run.every_min),
-          std::pair("every_max", &run.every_max), std::pair("max_wait", &run.max_wait)})
+          std::pair("every_max", &run.every_max), std::pair("max_wait", &run.max_wait),
+          std::pair("arena", &run.arena)})
       if (options.contains(name) && !options[name].is_none()) *into = nb::cast<std::string>(options[name]);
     run.keep_last = nb::cast<std::uint32_t>(options["keep_last"]);
     run.keep_every = nb::cast<std::uint64_t>(options["keep_every"]);

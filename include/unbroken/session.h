@@ -41,6 +41,9 @@ struct RunOptions {
   /// A save that falls due while one is in flight: "skip" counts it, "wait" waits for the other, for at most
   /// `max_wait` ("30s"), and skips it then.
   std::string busy = "skip", max_wait = {};
+  /// At most so much memory for snapshots ("8GiB"). By default one or two times the state, as far as the
+  /// machine and the cgroup have it.
+  std::string arena = {};
   bool is_fresh_allowed = false;  ///< permits a start from nothing where nothing valid is left
   bool is_takeover = false;       ///< takes the run from an owner that is alive
   bool raises_on_save_error = false;

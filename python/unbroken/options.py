@@ -14,7 +14,7 @@ from unbroken.errors import Misconfigured, comes_later
 
 #: keywords of later versions and the value that means "not used"
 LATER = {
-    "arena": None, "max_bandwidth": None,
+    "max_bandwidth": None,
 }  # fmt: skip
 
 _MANY = 2**32
@@ -126,11 +126,15 @@ def versions() -> dict[str, str]:
     return found
 
 
-def checked_duration(name: str, value) -> str | None:
-    """A duration as text, or None; the core reads it. Errors: Misconfigured for a number without a unit."""
+def checked_unit(name: str, value, example: str) -> str | None:
+    """A duration or size as text, or None; the core reads it. Errors: Misconfigured for a number without a unit."""
     if value is not None and not (_is_text(value) and value):
-        raise Misconfigured(f'{name}={value!r}: a duration with its unit, such as {name}="10min"')
+        raise Misconfigured(f"{name}={value!r}: a text with its unit, such as {name}={example!r}")
     return value
+
+
+def checked_duration(name: str, value) -> str | None:
+    return checked_unit(name, value, "10min")
 
 
 def checked_best(value) -> tuple[str, str] | None:
@@ -160,7 +164,8 @@ def checked_tag(value) -> list[str]:
 
 
 def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group, keep_best=None, keep_every=None,
-                    mtti=None, rpo=None, every_min=None, every_max=None, busy="skip", max_wait=None) -> dict:  # fmt: skip
+                    mtti=None, rpo=None, every_min=None, every_max=None, busy="skip", max_wait=None,
+                    arena=None) -> dict:  # fmt: skip
     """Options for the core. Errors: Misconfigured, naming the keyword."""
     if not _is_text(every) and not _is_count(every, -_MANY):
         raise Misconfigured(f'every={every!r}: give a number of steps (every=50), a duration (every="10min") or "auto"')
@@ -190,6 +195,7 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         "every_max": checked_duration("every_max", every_max),
         "busy": busy,
         "max_wait": checked_duration("max_wait", max_wait),
+        "arena": checked_unit("arena", arena, "8GiB"),
         "raises_on_save_error": on_save_error == "raise",
         "versions": versions(),
     }

@@ -53,6 +53,9 @@ class Run:
     `busy`: a save that falls due while one is in flight is skipped and counted ("skip"), or the step waits for the other
     one ("wait"), for at most `max_wait` ("30s"), and is skipped and counted then.
 
+    `arena`: at most so much memory for snapshots ("8GiB"); by default one or two times the state. A save that finds less
+    memory in the machine or the cgroup than it takes fails, and the training goes on.
+
     `check=True`: what is copied while the training goes on (see `fence`) is proved unchanged byte by byte at each save, not
     in turn; a boundary then costs as much as to hash all of it.
 
@@ -67,12 +70,12 @@ class Run:
     def __init__(self, path, *, every="auto", keep_last=3, keep_best=None, keep_every=None, resume="newest", fresh=False, takeover=False,
                  on_save_error="warn", group=None, mtti=None, rpo=None, every_min=None, every_max=None,
                  missing=None, unread=None, rename=None, cast=None, only=None, init_from=None, check=False,
-                 busy="skip", max_wait=None, **later):  # fmt: skip
+                 busy="skip", max_wait=None, arena=None, **later):  # fmt: skip
         options.refuse_later(later)
         settings = options.session_options(
             every=every, keep_last=keep_last, keep_best=keep_best, keep_every=keep_every, resume=resume, fresh=fresh, takeover=takeover,
             on_save_error=on_save_error, group=group, mtti=mtti, rpo=rpo, every_min=every_min, every_max=every_max,
-            busy=busy, max_wait=max_wait,
+            busy=busy, max_wait=max_wait, arena=arena,
         )  # fmt: skip
         is_proved_whole = options.checked_bool("check", check)
         ways = Ways(missing, unread, rename, cast, only)
@@ -228,6 +231,7 @@ class Run:
             raise
         for note in notes:
             say(note)
+        self._saver.memory.expect(self._attached)
         self._step = report["step"]
         self._restoring = self._origin if report["fresh"] else restoring
         if not report["fresh"]:

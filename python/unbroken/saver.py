@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unbroken._native import call
+from unbroken._start.memory import SnapshotMemory
 from unbroken._state.attached import Attached
 from unbroken._state.capture import Capture
 from unbroken.errors import Bug, Error, Misconfigured, say
@@ -23,6 +24,7 @@ class Saver:
         self._deferred: list[tuple[Saving, bool]] = []  # asked for within a body, and whether to wait
         self._tags: list[str] = []  # of these
         self.last: Saving | None = None
+        self.memory = SnapshotMemory()
 
     @property
     def is_asked(self) -> bool:
@@ -100,6 +102,7 @@ class Saver:
         saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics,
                            capture.parameters, capture.later, written, is_proved_whole, tags,
                            capture.arriving, capture.arrivals()))  # fmt: skip
+        self.memory.look(self._session)
 
     def lacks(self, step: int) -> bool:
         """True where the save taken last, whatever became of it, is of another step."""

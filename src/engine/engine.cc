@@ -36,7 +36,7 @@ Engine::Engine(const Seams& seams, EngineOptions options)
     : seams_(seams),
       options_(std::move(options)),
       status_(std::make_shared<Status>()),
-      arena_(Arena::make(kArenaSlots)) {
+      arena_(Arena::make(kArenaSlots, options_.arena)) {
   options_.pace.cadence.keep_every = options_.open.policy.keep_every;
 }
 
@@ -136,7 +136,8 @@ bool Engine::is_best(const Metrics& metrics) {
 }
 
 Result<std::shared_ptr<Staging>> Engine::stage(StateView state, bool is_proved_whole, const Deadline& by) {
-  UNBROKEN_DO(seams_.executor.wait([this] { return arena_->has_free_slot(); }, by));
+  const std::uint64_t bytes = image_bytes_at_most(state.tensors);
+  UNBROKEN_DO(seams_.executor.wait([&] { return arena_->has_room(bytes); }, by));
   UNBROKEN_POINT("save.before_snapshot");
   const std::vector<std::string> distrusted = status_->distrusted();
   distrusted_ = distrusted.size();

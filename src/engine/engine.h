@@ -27,6 +27,7 @@ struct EngineOptions {
   bool raises_on_save_error = false;
   /// A save that falls due while one is in flight waits so long for it, and is skipped then.
   Duration busy_wait = Duration::zero();
+  ArenaLimits arena;  ///< of the memory for snapshots
   std::map<std::string, std::string> provenance;
   /// Receives one line per completed step while a drill watches; empty else.
   std::function<Result<>(const std::string&)> tap;
@@ -86,7 +87,7 @@ class Engine {
   /// `state.later`, which may after fence(). Where one of those was written before, the save fails, its
   /// tensor is copied at once from then on, and the next step is due. A step
   /// that this attempt saved already gives that save again; new tags of it are added, and the save that
-  /// comes back is durable when they are. Waits where every snapshot slot is in use.
+  /// comes back is durable when they are. Waits where there is no memory for a snapshot beside those in use.
   /// Errors: fenced, bad_argument (closed; a view that cannot be read), unavailable (no memory), late,
   /// stopped. All but the first and a closed run are counted and told as those of the background are.
   Result<std::shared_ptr<Saving>> save(std::uint64_t step, StateView state, const SaveWish& wish,

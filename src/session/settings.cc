@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "os/memory/memory_left.h"
 #include "restore/choose.h"
 
 namespace unbroken {
@@ -57,6 +58,15 @@ Result<Duration> busy_wait_of(const RunOptions& options) {
   return std::chrono::duration_cast<Duration>(wait);
 }
 
+Result<ArenaLimits> arena_limits_of(const RunOptions& options) {
+  ArenaLimits out{.left = [] { return memory_left(); }};
+  if (options.arena.empty()) return out;
+  UNBROKEN_TRY(const double bytes, parse_bytes(options.arena, "arena"));
+  if (bytes < 1) return Error(Code::bad_argument, fmt::format("arena: \"{}\" holds nothing", options.arena));
+  out.bytes_max = static_cast<std::uint64_t>(std::min(bytes, 9e18));
+  return out;
+}
+
 Result<std::optional<BestRule>> best_rule_of(const RunOptions& options) {
   if (!options.keep_best) return std::optional<BestRule>{};
   const auto& [metric, mode] = *options.keep_best;
@@ -95,6 +105,7 @@ Result<EngineOptions> engine_options(const Process& process, const RunOptions& o
   out.open.is_takeover = options.is_takeover || process.env("UNBROKEN_TAKEOVER") == "1";
   out.open.has_sign = has_sign(options);
   UNBROKEN_TRY(out.busy_wait, busy_wait_of(options));
+  UNBROKEN_TRY(out.arena, arena_limits_of(options));
   out.raises_on_save_error = options.raises_on_save_error;
   UNBROKEN_TRY(out.tap, tap_of(process));
   return out;

@@ -9,7 +9,7 @@
 
 namespace unbroken {
 
-/// A free slot that is large enough already, else the first free one, else none.
+/// One that is large enough already, else the first free one.
 std::size_t Arena::choose(std::uint64_t bytes) const {
   std::size_t chosen = slots_.size();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -21,23 +21,49 @@ std::size_t Arena::choose(std::uint64_t bytes) const {
   return chosen;
 }
 
+std::uint64_t Arena::used_bytes() const {
+  std::uint64_t sum = 0;
+  for (const Slot& slot : slots_)
+    if (slot.is_used) sum += slot.memory.size();
+  return sum;
+}
+
+std::string Arena::hindrance(std::uint64_t bytes) const {
+  const std::uint64_t used = used_bytes();
+  if (bytes > limits_.bytes_max || used > limits_.bytes_max - bytes)
+    return fmt::format("more than arena={}", format_bytes(limits_.bytes_max));
+  if (!limits_.left) return "";
+  std::uint64_t left = limits_.left();
+  for (const Slot& slot : slots_)
+    if (!slot.is_used) left += slot.memory.size();
+  return bytes <= left ? "" : fmt::format("more than the {} of memory that are left", format_bytes(left));
+}
+
 Result<std::shared_ptr<MutableBytes>> Arena::acquire(std::uint64_t bytes) {
   std::unique_lock lock(mutex_);
   const std::size_t chosen = choose(bytes);
   if (chosen == slots_.size()) return std::shared_ptr<MutableBytes>();
   Slot& slot = slots_[chosen];
-  slot.is_used = true;
   if (slot.memory.size() < bytes) {
-    auto prepared = std::exchange(slot.prepared, nullptr);
+    if (const std::string why = hindrance(bytes); !why.empty()) {
+      if (used_bytes() > 0) return std::shared_ptr<MutableBytes>();
+      return Error(Code::unavailable, fmt::format("a snapshot takes {}, {}", format_bytes(bytes), why));
+    }
+    // The old ones go first, so that they never stand side by side with the new one; without the mutex, as
+    // what was prepared may need a lock that somebody holds who wants ours.
+    std::vector<Slot> old;
+    for (Slot& idle : slots_)
+      if (!idle.is_used) old.push_back(std::exchange(idle, {}));
+    slot.is_used = true;
     lock.unlock();
-    prepared.reset();  // which may need a lock that somebody holds who wants ours
+    old.clear();
     lock.lock();
-    slot.memory = {};  // the old one first, so that both never stand side by side
     slot.memory = Pages::make(bytes);
     slot.is_used = static_cast<bool>(slot.memory);
     if (!slot.memory)
       return Error(Code::unavailable, fmt::format("no memory for a snapshot of {}", format_bytes(bytes)));
   }
+  slot.is_used = true;
   auto* view = new MutableBytes(slot.memory.data(), bytes);
   return std::shared_ptr<MutableBytes>(view, [arena = shared_from_this(), chosen](MutableBytes* mine) {
     delete mine;
@@ -60,9 +86,11 @@ void Arena::release(std::size_t slot) {
   slots_[slot].is_used = false;
 }
 
-bool Arena::has_free_slot() const {
+bool Arena::has_room(std::uint64_t bytes) const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.is_used; });
+  const std::size_t chosen = choose(bytes);
+  return chosen != slots_.size() &&
+         (slots_[chosen].memory.size() >= bytes || used_bytes() == 0 || hindrance(bytes).empty());
 }
 
 std::uint64_t Arena::bytes() const {

@@ -22,10 +22,10 @@ TEST(Arena, GivesNothingWhileEverySlotIsInUse) {
   auto first = arena->acquire(10).value();
   auto second = arena->acquire(10).value();
   EXPECT_NE(first->data(), second->data());
-  EXPECT_FALSE(arena->has_free_slot());
+  EXPECT_FALSE(arena->has_room(10));
   EXPECT_EQ(arena->acquire(10).value(), nullptr);
   first.reset();
-  EXPECT_TRUE(arena->has_free_slot());
+  EXPECT_TRUE(arena->has_room(10));
   EXPECT_NE(arena->acquire(10).value(), nullptr);
 }
 
@@ -63,8 +63,37 @@ TEST(Arena, SaysThatThereIsNoMemory) {
   const auto arena = Arena::make(1);
   EXPECT_TRUE(arena->acquire(std::uint64_t{1} << 60).is(Code::unavailable));
   EXPECT_TRUE(arena->acquire(~std::uint64_t{0}).is(Code::unavailable)) << "rounding up must not wrap around";
-  EXPECT_TRUE(arena->has_free_slot()) << "the slot is lost";
+  EXPECT_TRUE(arena->has_room(10)) << "the slot is lost";
   EXPECT_NE(arena->acquire(10).value(), nullptr);
+}
+
+TEST(Arena, TakesNoMoreThanItMay) {
+  const auto arena = Arena::make(2, {.bytes_max = 100'000});
+  auto slot = arena->acquire(60'000).value();
+  EXPECT_FALSE(arena->has_room(60'000)) << "beside the one in use";
+  EXPECT_EQ(arena->acquire(60'000).value(), nullptr);
+  slot.reset();
+  EXPECT_TRUE(arena->has_room(60'000));
+  slot = arena->acquire(90'000).value();
+  ASSERT_NE(slot, nullptr) << "what was held for less is given back first";
+  EXPECT_LE(arena->bytes(), 100'000u);
+  slot.reset();
+  EXPECT_TRUE(arena->has_room(200'000)) << "so that acquire() is asked, and says why not";
+  const auto refused = arena->acquire(200'000);
+  ASSERT_TRUE(refused.is(Code::unavailable));
+  EXPECT_EQ(refused.error().what(), "a snapshot takes 195.3 KiB, more than arena=97.7 KiB");
+}
+
+TEST(Arena, TakesNoMoreThanThereIs) {
+  std::uint64_t left = 100'000;
+  const auto arena = Arena::make(2, {.left = [&] { return left; }});
+  auto slot = arena->acquire(80'000).value();
+  left = 20'000;
+  EXPECT_FALSE(arena->has_room(80'000));
+  EXPECT_EQ(arena->acquire(80'000).value(), nullptr);
+  slot.reset();
+  EXPECT_NE(arena->acquire(95'000).value(), nullptr) << "what it holds counts as left";
+  EXPECT_TRUE(arena->acquire(200'000).is(Code::unavailable));
 }
 
 TEST(Arena, LivesAsLongAsItsLastSlot) {

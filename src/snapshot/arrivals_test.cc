@@ -147,10 +147,10 @@ TEST_F(Arriving, MemoryIsNotUsedAgainWhileSomethingIsOnItsWayIntoIt) {
   EXPECT_EQ(accelerator_->waits, 0);
   staging.reset();
   EXPECT_EQ(accelerator_->wait(0).value(), 3u);
-  EXPECT_TRUE(arena_->has_free_slot());
+  EXPECT_TRUE(arena_->has_room(1));
   accelerator_->is_broken_at_once = true;
   EXPECT_TRUE(begin().is(Code::unavailable));
-  EXPECT_TRUE(arena_->has_free_slot());
+  EXPECT_TRUE(arena_->has_room(1));
 }
 
 TEST_F(Arriving, MemoryIsPreparedOnceAndForgottenBeforeItGoes) {

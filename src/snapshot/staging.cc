@@ -75,6 +75,16 @@ Staging::Staging(StateView state, ShardPlan plan, std::shared_ptr<MutableBytes> 
   for (const Unit& unit : units_) at_once_ += unit.is_later ? 0 : 1;
 }
 
+std::uint64_t image_bytes_at_most(const std::vector<TensorView>& tensors) {
+  std::uint64_t bytes = kPageBytes;
+  for (const TensorView& view : tensors) {
+    const auto size = byte_size(view.dtype, view.shape);
+    bytes += size.ok() ? size.value() : 0;  // what has none is refused by begin()
+    bytes += 256 + 6 * view.name.size();  // in the header, where each byte of a name may be written "\\u00ff"
+  }
+  return bytes;
+}
+
 Result<std::shared_ptr<Staging>> Staging::begin(StateView state, Arena& arena, Executor& executor,
                                                 CopyShared copy_shared, const Proof& proof) {
   std::vector<TensorSpec> specs;
@@ -83,7 +93,7 @@ Result<std::shared_ptr<Staging>> Staging::begin(StateView state, Arena& arena, E
   UNBROKEN_DO(check_views(state));
   UNBROKEN_TRY(ShardPlan plan, plan_shard(specs));
   UNBROKEN_TRY(std::shared_ptr<MutableBytes> slot, arena.acquire(plan.file_bytes));
-  if (!slot) return Error(Code::unavailable, "every snapshot slot is in use");
+  if (!slot) return Error(Code::unavailable, "there is no room for a snapshot beside those in use");
 
   std::shared_ptr<Staging> staging(
       new Staging(std::move(state), std::move(plan), std::move(slot), executor, std::move(copy_shared)));

@@ -22,6 +22,9 @@ namespace unbroken {
 /// A line for a person on tensors that somebody wrote while they were copied, or would have been.
 std::string changed_text(const std::vector<std::string>& names);
 
+/// Of the image of these tensors, and not much more than that.
+std::uint64_t image_bytes_at_most(const std::vector<TensorView>& tensors);
+
 class Staging {
  public:
   /// Waits for what is on its way into the memory.
@@ -29,8 +32,8 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
   /// What is at once is copied by copy_at_once(), which has to follow. What arrives is on its way. Errors:
-  /// bad_argument (a view that cannot be read, a name twice), unavailable (no memory, or every slot of the
-  /// arena in use), those of Arrivals. Threads: the caller's and the compute lane.
+  /// bad_argument (a view that cannot be read, a name twice), unavailable (no memory, or no room in the
+  /// arena beside what is in use), those of Arrivals. Threads: the caller's and the compute lane.
   static Result<std::shared_ptr<Staging>> begin(StateView state, Arena& arena, Executor& executor,
                                                 CopyShared copy_shared, const Proof& proof = {});
 
