@@ -13,7 +13,7 @@ import shlex
 import sys
 import threading
 
-from unbroken import ending
+from unbroken._process import ending
 
 
 class _Advice:

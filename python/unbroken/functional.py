@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import threading
 
-from unbroken import _native, ending, options
+from unbroken import _native, options
+from unbroken._process import ending
 from unbroken._native import call
 from unbroken._state.containers import root_adapter
 from unbroken._state.attached import OURS, owners_of

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-from unbroken import _native, audit, ending, functional, options, signals
+from unbroken import _native, audit, functional, options
+from unbroken._process import ending, signals
 from unbroken._native import call
 from unbroken._start.lines import start_lines
 from unbroken._start.origin import Origin
@@ -26,7 +27,7 @@ from unbroken.metrics import Metrics, is_late, read
 from unbroken.opened import RUNS
 from unbroken.saver import Saver
 from unbroken.saving import Saving
-from unbroken.signals import StopSignal
+from unbroken._process.signals import StopSignal
 
 _SLICE_S = 0.2
 

@@ -8,7 +8,8 @@ import pytest
 
 import unbroken
 from helpers import FULL, child, finish, life
-from unbroken import Interrupted, Misconfigured, ending, signals
+from unbroken import Interrupted, Misconfigured
+from unbroken._process import ending, signals
 
 TERM = signal.SIGTERM
 

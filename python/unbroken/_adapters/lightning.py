@@ -18,7 +18,8 @@ from lightning.pytorch import Callback as _Callback
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning_utilities.core.apply_func import apply_to_collection
 
-from unbroken import functional, signals
+from unbroken import functional
+from unbroken._process import signals
 from unbroken._adapters.guest import Guest, capped
 from unbroken.errors import Misconfigured, naming
 from unbroken.loading import load
