@@ -1,1 +1,1 @@
-"""How a life of a run begins: from a checkpoint of another run, and what is said of it."""
+"""How a process of a run ends: by itself, and on a signal."""
