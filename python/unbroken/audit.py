@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import random
 import sys
 import types
 import weakref
@@ -20,7 +19,7 @@ from unbroken._state.attached import owners_of
 from unbroken._state.capture import Capture
 from unbroken._state.compare.changed import Marks, attributes_of, is_open, is_tensor
 from unbroken._state.containers import root_adapter
-from unbroken._state.generators import handlers_of
+from unbroken._state.generators import handlers_of, is_global
 
 _OBJECTS_MAX, _ITEMS_MAX = 50_000, 1_000
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
@@ -270,7 +269,7 @@ def _below(value, path):
 def _kind(value, path, covered) -> str | None:
     """The kind of what has a state; None for what has none, or whose state is part of something attached."""
     if _is_generator(value):
-        return None if _is_global(value) or getattr(value, "bit_generator", None) in covered else "generator"
+        return None if is_global(value) or getattr(value, "bit_generator", None) in covered else "generator"
     torch = sys.modules.get("torch")
     if torch is not None:
         found = _torch_kind(torch, value, path, covered)
@@ -322,17 +321,6 @@ def _is_ema(value, path) -> bool:
 
 def _is_generator(value) -> bool:
     return handlers_of(value) is not None
-
-
-def _is_global(generator) -> bool:
-    numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
-    if generator is random._inst:
-        return True
-    if numpy is not None:
-        legacy = getattr(numpy.mtrand, "_rand", None)
-        if generator is legacy or generator is getattr(legacy, "_bit_generator", NotImplemented):
-            return True
-    return torch is not None and generator is getattr(torch, "default_generator", None)
 
 
 def _is_loader(value) -> bool:

@@ -346,3 +346,15 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
         spec.loader.exec_module = exec_module
         return spec
+
+
+def is_global(generator) -> bool:
+    """True for those that are saved without being asked."""
+    numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
+    if generator is random._inst:
+        return True
+    if numpy is not None:
+        legacy = getattr(numpy.mtrand, "_rand", None)
+        if generator is legacy or generator is getattr(legacy, "_bit_generator", NotImplemented):
+            return True
+    return torch is not None and generator is getattr(torch, "default_generator", None)
