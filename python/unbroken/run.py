@@ -466,9 +466,10 @@ class Run:
         return saving
 
     def fence(self) -> None:
-        """Returns when everything that was saved is copied. To be called before parameters or the state of an optimizer
-        are written by anything but the optimizer's own step, in a loop that does so between two steps: a save copies them
-        until then. What was written meanwhile is found, and that save fails; without this call a later one is due."""
+        """Returns when everything that was saved is copied; what is on an accelerator is before its current stream goes on.
+        To be called before parameters or the state of an optimizer are written by anything but the optimizer's own step,
+        in a loop that does so between two steps: a save copies them until then. What was written meanwhile is found, and
+        that save fails; without this call a later one is due."""
         if not self._is_inert:
             self._watch.fence()
 

@@ -98,10 +98,11 @@ class Saver:
         except Exception as error:  # from here on the core counts and tells failures itself
             self._session.save_failed(step, str(error) or type(error).__name__)
             raise
-        is_proved_whole, written = self._watch.later.hold(capture) if capture.later else (False, None)
+        arrivals = capture.arrivals()
+        is_proved_whole, written = self._watch.later.hold(capture, arrivals) if capture.later else (False, None)
         saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics,
                            capture.parameters, capture.later, written, is_proved_whole, tags,
-                           capture.arriving, capture.arrivals()))  # fmt: skip
+                           capture.arriving, arrivals))  # fmt: skip
         self.memory.look(self._session)
 
     def lacks(self, step: int) -> bool:

@@ -14,6 +14,8 @@ from functools import partial
 
 import torch
 
+from unbroken._state.torch import device
+
 _PIECES = 3  # a copy or a write is done in so many
 
 
@@ -102,6 +104,20 @@ class Device:
         parts = [(at, min(size, nbytes - at)) for at in range(0, nbytes, size)]
         stream.give([partial(ctypes.memmove, address + at, source + at, n) for at, n in parts])
 
+    def sums(self, stream, tensor):
+        seen = []
+        stream.give([partial(self._look, part, seen) for part in tensor.chunk(_PIECES)])
+
+        def result():
+            data = torch.cat(seen)
+            return device.sums_at(data.data_ptr(), len(data))
+
+        return result
+
+    @staticmethod
+    def _look(part, seen):
+        seen.append(part.view(torch.uint8).clone())
+
     def register(self, address, nbytes):
         self.registrations += 1
         self.registered[address] = address + nbytes
@@ -135,8 +151,8 @@ class Device:
         self._free.append(block)
 
     def write(self, device, tensor, value):
-        """In the current stream, later."""
-        self._current[device].give([partial(part.fill_, value) for part in tensor.chunk(_PIECES)])
+        """In the current stream, later; uncounted by torch, which counts when it is given."""
+        self._current[device].give([partial(part.fill_, value) for part in tensor.data.chunk(_PIECES)])
 
     # -- time
 
@@ -160,7 +176,7 @@ class Device:
         for _ in range(100_000):
             if is_done():
                 return
-            assert self.run(1), "waits for what nobody will do"
+            assert self.run(1) or is_done(), "waits for what nobody will do"
         raise AssertionError("streams wait for each other")
 
 

@@ -23,11 +23,16 @@ def sim(monkeypatch, request):
         return found._replace(pointer=0) if reads == "host" and sim.has(tensor) else found
 
     monkeypatch.setattr(tensors, "view", view)
-    monkeypatch.setattr(product, "register_optimizer_step_pre_hook", lambda hook: None)
-    monkeypatch.setattr(product, "register_optimizer_step_post_hook", lambda hook: None)
-    streams = product.Streams(sim)
-    monkeypatch.setattr(product, "streams", lambda: streams)
-    return sim
+    monkeypatch.setattr(product, "RUNTIME", sim)
+    product.streams.cache_clear()
+    hooks = []
+    for name in ("register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"):
+        register = getattr(product, name)
+        monkeypatch.setattr(product, name, lambda hook, register=register: hooks.append(register(hook)))
+    yield sim
+    product.streams.cache_clear()
+    for hook in hooks:
+        hook.remove()
 
 
 class State:
@@ -113,3 +118,71 @@ def test_what_is_not_finite_is_no_best_one(sim, run_dir):
             run.log(loss=1.0)
     steps = [record["body"]["save"]["step"] for record in records(run_dir) if record["type"] == "COMMIT"]
     assert steps == [1, 2, 3], "the first one stands as the best"
+
+
+class Queued(torch.optim.Optimizer):
+    """Writes step by step what `value` says, in the order of the device."""
+
+    def __init__(self, parameters, sim):
+        super().__init__(parameters, {})
+        self.sim, self.value = sim, 0
+
+    def step(self, closure=None):
+        for i, parameter in enumerate(self.param_groups[0]["params"]):
+            torch.autograd.graph.increment_version(parameter)
+            self.sim.write("sim:0", parameter.detach(), self.value + i)
+
+
+class Trained:
+    def __init__(self, sim):
+        self.sim, self.lazy = sim, []
+        self.weights = torch.nn.ParameterList(torch.nn.Parameter(sim.make("sim:0"), requires_grad=False) for _ in range(3))
+        self.optimizer = Queued(self.weights, sim)
+
+    def live(self, run_dir, between=lambda self, step: None):
+        with unbroken.Run(run_dir, every=1, keep_last=100) as run:
+            run.attach(weights=self.weights, optimizer=self.optimizer)
+            for step in run.steps(12):
+                between(self, step)
+                self.sim.run(self.sim.random.randrange(8))
+                self.optimizer.value = 10 * (step + 1)
+                self.optimizer.step()
+                run.drain()  # of the boundary before: its tensors are written while they are copied
+                self.lazy.append(run.stats()["last"] and run.stats()["last"]["lazy_bytes"])
+        for record in records(run_dir):
+            if record["type"] == "COMMIT":
+                self._check(run_dir, record["body"]["save"]["step"])
+        return run.stats()
+
+    def _check(self, path, at):
+        for i, found in enumerate(unbroken.load(path, at=at)["weights"].values()):
+            assert bits(found) == bits(torch.full((_LARGE,), 10 * at + i, dtype=torch.int32)), f"step {at}: {i}"
+
+
+@pytest.mark.parametrize("sim", [1, 3, 5], indirect=True)
+def test_what_an_optimizer_owns_is_copied_until_it_steps(sim, run_dir):
+    trained = Trained(sim)
+    stats = trained.live(run_dir)
+    assert stats["saves"] == 12 and stats["demoted"] == []
+    assert trained.lazy[-1] == 3 * 4 * _LARGE
+
+
+@pytest.mark.parametrize("sim", [1, 3, 5], indirect=True)
+def test_a_write_that_nobody_tells_of_fails_the_save_by_name(sim, run_dir):
+    def between(trained, step):
+        if step == 6:
+            sim.write("sim:0", trained.weights[1].detach(), -1)
+            sim.run(40)
+
+    stats = Trained(sim).live(run_dir, between)
+    assert stats["demoted"] in (["weights.1"], [])
+
+
+@pytest.mark.parametrize("sim", [1], indirect=True)
+def test_a_write_that_torch_counts_fails_the_save_by_name(sim, run_dir):
+    def between(trained, step):
+        if step == 6:
+            torch.autograd.graph.increment_version(trained.weights[1])
+
+    stats = Trained(sim).live(run_dir, between)
+    assert stats["demoted"] == ["weights.1"] and stats["saves_failed"] == 1

@@ -5,9 +5,12 @@ Order is everything here, and events alone keep it:
 1. A stream of our own waits for all that was given to the device before: by the stream that is current at the boundary,
    and by those in which an optimizer stepped since the last save. When a device is met first, for all of its work.
 2. It copies, into memory that the runtime of the device has registered once.
-3. Those streams wait for the copies, and so does that of the optimizer's next step. The host does not wait.
+3. Those streams wait for the copies, and so does that of the optimizer's next step. The host does not wait. For what is
+   *later* (later.py), and copied after all else, only that step waits, and each `fence`.
 4. The allocator is told that our stream uses the tensors: what is freed meanwhile is given to nobody before.
 5. The core asks what has arrived, and reads, hashes and writes only that.
+6. That nobody wrote meanwhile what is later is proved, by sums over it that are taken before anybody goes on, and are
+   those of what has arrived.
 
 Another stream that writes the state must be waited for before the boundary by one of those, and wait for one of them after it
 before it writes again.
@@ -18,11 +21,13 @@ from __future__ import annotations
 import ctypes
 import functools
 
+import numpy
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from unbroken.errors import say
 
+_ROW_BYTES = 8192
 _BATCH_BYTES = 64 << 20  # copied until the next event: from so many bytes on the core goes on with them
 
 
@@ -75,6 +80,16 @@ class Cuda:
             into.copy_(logical_bytes(tensor), non_blocking=True)
 
     @staticmethod
+    def sums(stream, tensor):
+        """A function that gives `sums_of` the bytes, for when the stream has made them."""
+        with torch.no_grad(), torch.cuda.stream(stream):
+            data = logical_bytes(tensor)
+            data = data.clone() if data.storage_offset() % 8 else data
+            made = torch.cat([part.view(torch.uint8) for part in sums_of(data, torch.int64)])
+            kept = torch.empty(made.shape, dtype=made.dtype, pin_memory=True).copy_(made, non_blocking=True)
+        return lambda: kept.numpy().tobytes()
+
+    @staticmethod
     def register(address: int, nbytes: int):
         """Memory of the host that the device may read and write by itself, until what this returns is gone."""
         return _Registered(address, nbytes)
@@ -86,6 +101,20 @@ def logical_bytes(tensor):
     if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
         tensor = tensor.resolve_conj().resolve_neg().clone()
     return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def sums_of(data, int64):
+    """Of bytes of torch or NumPy: over the columns and the rows of a table of words, and what is left over. To write
+    some of them changes it, and so does to move them, but for those who mean to deceive."""
+    whole = len(data) // _ROW_BYTES * _ROW_BYTES
+    words = data[:whole].view(int64).reshape(-1, _ROW_BYTES // 8)
+    return words.sum(0), words.sum(1), data[whole:]
+
+
+def sums_at(address: int, nbytes: int) -> bytes:
+    """Of memory of the host, by NumPy: it works in the thread that calls it, and lets others run."""
+    data = numpy.frombuffer((ctypes.c_char * nbytes).from_address(address), numpy.uint8)
+    return b"".join(part.tobytes() for part in sums_of(data, numpy.int64))
 
 
 class _Registered:
@@ -136,12 +165,16 @@ class Streams:
             ours.wait_event(event)
         return ours
 
-    def end(self, device) -> None:
-        """What comes next in those streams, and each step, waits for what ours was given."""
-        event = self._copies[device] = self.runtime.record(self._ours[device])
+    def go_on(self, device) -> None:
+        """What comes next in those streams waits for what ours was given."""
+        event = self.runtime.record(self._ours[device])
         for stream in {self.runtime.stream(device), *self._steps[device]}:
             stream.wait_event(event)
         self._steps[device] = {}
+
+    def end(self, device) -> None:
+        """The next step of an optimizer waits for it."""
+        self._copies[device] = self.runtime.record(self._ours[device])
 
 
 class Arrivals:
@@ -149,8 +182,11 @@ class Arrivals:
 
     def __init__(self, streams: Streams, tensors: dict):
         self._streams, self._runtime, self._tensors = streams, streams.runtime, tensors
-        self._events: list[tuple[int, dict]] = []  # (so many places, {device: event} when they are filled)
-        self._arrived = 0
+        self._places: list = []
+        self._sums: dict = {}  # by place, of what is later
+        self._begun: list[tuple[list, list]] = []  # (places, events when they are filled)
+        self._arrived: set[int] = set()  # places
+        self.changed: set[int] = set()  # of `tensors`: what was written before it was copied
 
     def prepare(self, address: int, nbytes: int):
         """Once for each memory: what it returns is kept as long as that."""
@@ -162,38 +198,57 @@ class Arrivals:
 
     def begin(self, places) -> None:
         """(index, address, nbytes, is_later) each. The copies are in the order of the work of the devices."""
-        ours: dict = {}
-        used, waiting = set(), 0
+        self._places = places
+        devices = [self._runtime.device_of(self._tensors[index]) for index, *_ in places]
+        at_once = [i for i, (*_, is_later) in enumerate(places) if not is_later]
+        later = [i for i, (*_, is_later) in enumerate(places) if is_later]
+        ours = {}
         try:
-            for count, (index, address, nbytes, _) in enumerate(places, 1):
-                tensor = self._tensors[index]
-                device = self._runtime.device_of(tensor)
-                if device not in ours:
-                    ours[device] = self._streams.begin(device)
-                self._runtime.use(ours[device], tensor)
-                self._runtime.copy(ours[device], tensor, address, nbytes)
-                used.add(device)
-                waiting += nbytes
-                if waiting >= _BATCH_BYTES or count == len(places):
-                    self._events.append((count, {device: self._runtime.record(ours[device]) for device in used}))
-                    used, waiting = set(), 0
+            for device in set(devices):
+                ours[device] = self._streams.begin(device)
+            for i, (index, *_) in enumerate(places):
+                self._runtime.use(ours[devices[i]], self._tensors[index])
+            self._copy(at_once, devices, ours)
+            for i in later:
+                self._sums[i] = self._runtime.sums(ours[devices[i]], self._tensors[places[i][0]])
+            for device in ours:
+                self._streams.go_on(device)
+            self._copy(later, devices, ours)
+            for device in ours:
+                self._streams.end(device)
         except BaseException:
             for device in ours:
                 self._runtime.synchronize(device)
             raise
         finally:
             self._tensors = {}
-        for device in ours:
-            self._streams.end(device)
+
+    def _copy(self, chosen, devices, ours) -> None:
+        batch, nbytes = [], 0
+        for i in chosen:
+            index, address, size, _ = self._places[i]
+            self._runtime.copy(ours[devices[i]], self._tensors[index], address, size)
+            batch.append(i)
+            nbytes += size
+            if nbytes >= _BATCH_BYTES or i == chosen[-1]:
+                self._begun.append((batch, [self._runtime.record(ours[device]) for device in {devices[i] for i in batch}]))
+                batch, nbytes = [], 0
 
     def wait(self, count: int) -> int:
-        """Returns when so many places are filled, with how many are. Threads: any."""
-        for end, events in self._events:
-            if self._arrived < min(end, count):
-                for event in events.values():
+        """Returns when so many places are filled, with a number that are. Threads: any."""
+        for batch, events in self._begun:
+            if min(batch) < count and not self._arrived.issuperset(batch):
+                for event in events:
                     event.synchronize()
-                self._arrived = max(self._arrived, end)
-        return self._arrived
+                for i in batch:
+                    self._prove(i)
+                self._arrived.update(batch)
+        return next((i for i in range(len(self._places)) if i not in self._arrived), len(self._places))
+
+    def _prove(self, i) -> None:
+        index, address, nbytes, is_later = self._places[i]
+        if is_later and self._sums[i]() != sums_at(address, nbytes):
+            self.changed.add(index)
 
 
 RUNTIME = Cuda()

@@ -15,6 +15,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from unbroken._native import call
+from unbroken._state.torch import device
 
 _SEEN_MIN = 3  # boundaries with a step before each, until its tensors are copied later
 _PROVED_WHOLE = 3  # saves after that
@@ -32,6 +33,29 @@ _HOLDING: set = set()  # each Later of which something is being copied
 class _Watched:
     def __init__(self, optimizer):
         self.optimizer, self.seen, self.has_stepped = optimizer, 0, False
+
+
+class _Held:
+    """What of one capture is copied later. `arrivals`: what brings those of its tensors that are on an accelerator."""
+
+    def __init__(self, capture, arrivals):
+        self.arrivals = arrivals
+        self.has_host = not set(capture.later) <= set(capture.arriving)
+        self._marks = [(i, capture.keep[i], capture.keep[i]._version) for i in capture.later]
+        self._written: list[int] | None = None
+
+    def end(self) -> None:
+        """What is written from now on is written after the copy."""
+        self._written = self._seen()
+        self._marks = []
+
+    def _seen(self):
+        return [i for i, tensor, version in self._marks if tensor._version != version]
+
+    def written(self) -> list[int]:
+        """The indices of what was written before. Threads: any."""
+        seen = self._seen()
+        return [*(seen if self._written is None else self._written), *(self.arrivals.changed if self.arrivals else ())]
 
 
 class Later:
@@ -75,21 +99,24 @@ class Later:
                     found.update(id(value) for value in state.values() if isinstance(value, torch.Tensor) and _is_ours(value))
         return found
 
-    def hold(self, capture):
+    def hold(self, capture, arrivals):
         """The save of `capture` is being taken, after fence(). (whether all that it copies later is still to be proved,
         a function that gives the indices of what was written since now)."""
         _make_others_wait()
-        self._held = capture.keep
+        self._held = _Held(capture, arrivals)
         _HOLDING.add(self)
         is_proved_whole = self._is_proved_whole or self._unproved > 0
         self._unproved = max(0, self._unproved - 1)
-        marks = [(i, capture.keep[i], capture.keep[i]._version) for i in capture.later]
-        return is_proved_whole, lambda: [i for i, tensor, version in marks if tensor._version != version]
+        return is_proved_whole, self._held.written
 
     def fence(self) -> None:
-        """Returns when all is copied."""
+        """Returns when all is copied; what is on an accelerator is before the current stream goes on."""
         if self._held is not None:
-            call(self._session.fence)
+            self._held.end()
+            if self._held.has_host:
+                call(self._session.fence)
+            if self._held.arrivals is not None:
+                device.streams().before_step()
             self._held = None
             _HOLDING.discard(self)
 
@@ -101,9 +128,10 @@ class Later:
 
 
 def _is_ours(tensor) -> bool:
-    """Plain memory of this process: not what FSDP gathers and frees."""
+    """Plain memory of this process, or of an accelerator: not what FSDP gathers and frees."""
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return is_plain and tensor.device.type == "cpu" and tensor.numel() * tensor.element_size() >= _BYTES_MIN
+    is_plain = is_plain and (tensor.device.type == "cpu" or device.RUNTIME.has(tensor))
+    return is_plain and tensor.numel() * tensor.element_size() >= _BYTES_MIN
 
 
 def _waits(function):
