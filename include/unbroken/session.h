@@ -44,8 +44,9 @@ struct RunOptions {
   /// At most so much memory for snapshots ("8GiB"). By default one or two times the state, as far as the
   /// machine and the cgroup have it.
   std::string arena = {};
-  bool is_fresh_allowed = false;  ///< permits a start from nothing where nothing valid is left
-  bool is_takeover = false;       ///< takes the run from an owner that is alive
+  std::string max_bandwidth = {};  ///< at which a save is written, at most ("200MB/s")
+  bool is_fresh_allowed = false;   ///< permits a start from nothing where nothing valid is left
+  bool is_takeover = false;        ///< takes the run from an owner that is alive
   bool raises_on_save_error = false;
   std::string group = {};  ///< files are readable and writable by this group
 };

@@ -17,11 +17,10 @@ struct CommitSave::Impl {
   enum class State : std::uint8_t {
     writing,
     syncing_data,
-    creating_receipt,
-    reading_receipt,
-    creating_manifest,
-    reading_manifest,
-    syncing_manifest,
+    finishing_shard,
+    creating,
+    reading_back,
+    syncing_created,
     checking_names,
     appending,
     writing_late,
@@ -57,30 +56,10 @@ struct CommitSave::Impl {
                .index = content_ref(index_text),
                .sums = content_ref(sums_bytes)};
     UNBROKEN_TRY(receipt_text, encode_receipt(receipt));
-    return Done{};
+    return encode_manifest_of_receipt();
   }
 
-  std::vector<Action> write_objects() {
-    UNBROKEN_POINT("commit.before_write");
-    waiting_for = 3;
-    made = {shard_key(ticket.save, 0, ticket.nonce), index_key(ticket.save, 0, ticket.nonce),
-            sums_key(ticket.save, 0, ticket.nonce)};
-    std::vector<Action> actions{WriteObject{made[1], {BufferRef::of(index_text)}},
-                                WriteObject{made[2], {BufferRef::of(sums_bytes)}}};
-    if (content.is_shard_written)
-      --waiting_for;
-    else
-      actions.insert(actions.begin(), WriteObject{made[0], {content.image}, content.begun});
-    return actions;
-  }
-
-  std::vector<Action> create_receipt() {
-    UNBROKEN_POINT("commit.before_receipt");
-    state = State::creating_receipt;
-    return {CreateObject{receipt_key(ticket.save, 0), receipt_text}};
-  }
-
-  std::vector<Action> create_manifest() {
+  Result<> encode_manifest_of_receipt() {
     Manifest manifest;
     manifest.save = ticket.save;
     manifest.world = 1;
@@ -93,41 +72,90 @@ struct CommitSave::Impl {
     for (const auto& [name, value] : content.metrics)
       if (manifest.metrics.size() < kManifestTextsMax && name.size() <= kManifestKeyBytesMax)
         manifest.metrics.emplace(name, value);
-    auto encoded = encode_manifest(manifest);
-    if (!encoded.ok()) return fail(std::move(encoded).error());
-    sealed = std::move(encoded).value();
+    UNBROKEN_TRY(sealed, encode_manifest(manifest));
+    to_create = {{receipt_key(ticket.save, 0), {&receipt_text, kReceiptBytesMax}},
+                 {manifest_key(ticket.save, sealed.sha256), {&sealed.text, kManifestBytesMax}}};
+    return Done{};
+  }
+
+  /// Of this save: what another machine is asked for is the journal's.
+  bool is_mine(const Event& event) const {
+    const auto name = [](const auto& e) -> std::string_view {
+      if constexpr (requires { e.key; })
+        return e.key;
+      else
+        return e.prefix;
+    };
+    return std::visit(name, event).starts_with(prefix());
+  }
+
+  /// A shard that is on its way has its name already; its bytes are waited for
+  /// last.
+  std::vector<Action> write_objects() {
+    UNBROKEN_POINT("commit.before_write");
+    made = {shard_key(ticket.save, 0, ticket.nonce), index_key(ticket.save, 0, ticket.nonce),
+            sums_key(ticket.save, 0, ticket.nonce)};
+    std::vector<Action> actions{WriteObject{made[1], {BufferRef::of(index_text)}},
+                                WriteObject{made[2], {BufferRef::of(sums_bytes)}}};
+    if (!content.is_shard_written && !content.begun) actions.push_back(write_shard());
+    waiting_for = actions.size();
+    return actions;
+  }
+  Action write_shard() { return WriteObject{made[0], {content.image}, content.begun}; }
+
+  std::vector<Action> finish_shard() {
+    if (!content.begun) return create_objects();
+    state = State::finishing_shard;
+    return {write_shard()};
+  }
+
+  /// Receipt and manifest, or what of them is to be asked for again.
+  std::vector<Action> create_objects() {
+    UNBROKEN_POINT("commit.before_receipt");
+    state = State::creating;
+    create_errors.clear();
+    std::vector<Action> actions;
+    for (const auto& [key, object] : to_create) actions.push_back(CreateObject{key, *object.text});
+    waiting_for = actions.size();
     UNBROKEN_POINT("commit.before_manifest");
-    state = State::creating_manifest;
-    return {CreateObject{manifest_key(ticket.save, sealed.sha256), sealed.text}};
+    return actions;
   }
 
   /// Whatever a create answered, the name says whose object it is.
-  std::vector<Action> read_back(const ActionFailed* failed, std::string key, std::uint64_t bytes_max) {
-    create_error.reset();
-    if (failed != nullptr) create_error = failed->error;
-    return {GetObject{std::move(key), bytes_max}};
+  std::vector<Action> on_create(const ActionFailed* failed) {
+    if (failed != nullptr) create_errors.emplace(failed->key, failed->error);
+    if (--waiting_for > 0) return {};
+    state = State::reading_back;
+    std::vector<Action> actions;
+    for (const auto& [key, object] : to_create) actions.push_back(GetObject{key, object.bytes_max});
+    waiting_for = actions.size();
+    return actions;
   }
 
-  template <class Next, class Again>
-  std::vector<Action> on_read_back(const GotObject& got, const std::string& mine, Next next, Again again) {
-    if (got.bytes == mine) {
-      creates_left = kCreatesMax;
+  std::vector<Action> on_read_back(const GotObject& got) {
+    const auto object = to_create.find(got.key);
+    if (got.bytes == *object->second.text) {
       made.push_back(got.key);
-      return next();
-    }
-    if (got.bytes)
+      to_create.erase(object);
+    } else if (got.bytes) {
       return fail(Error(Code::mismatch, fmt::format("{}: another writer's object stands there", got.key)));
-    if (create_error) return fail(std::move(*create_error));
+    } else if (const auto refused = create_errors.find(got.key); refused != create_errors.end()) {
+      return fail(std::move(refused->second));
+    } else if (creates_left == 1) {
+      return fail(Error(Code::unavailable, fmt::format("create {}: the storage did not say "
+                                                       "whether it did, and it is not there "
+                                                       "after {} tries",
+                                                       got.key, kCreatesMax)));
+    }
+    if (--waiting_for > 0) return {};
+    if (to_create.empty()) return sync_created();
     // The answer was lost, and so was the request.
-    if (--creates_left > 0) return again();
-    return fail(
-        Error(Code::unavailable, fmt::format("create {}: the storage did not say whether it did, and it is "
-                                             "not there after {} tries",
-                                             got.key, kCreatesMax)));
+    --creates_left;
+    return create_objects();
   }
 
-  std::vector<Action> sync_manifest() {
-    state = State::syncing_manifest;
+  std::vector<Action> sync_created() {
+    state = State::syncing_created;
     return {SyncPrefix{prefix()}};
   }
 
@@ -158,6 +186,13 @@ struct CommitSave::Impl {
 
   std::vector<Action> append_commit() {
     UNBROKEN_POINT("commit.before_append");
+    state = State::appending;
+    return append.go_on();
+  }
+
+  /// The journal is read to its head, and what was read made durable, beside
+  /// all that is written.
+  std::vector<Action> start_append() {
     Commit commit{.save = ticket.save,
                   .manifest = sealed.sha256,
                   .manifest_bytes = sealed.text.size(),
@@ -167,14 +202,14 @@ struct CommitSave::Impl {
                   .tags = content.tags};
     const auto& best = history.policy().best;
     static_cast<void>(keep_metrics_that_fit(commit, best ? best->metric : std::string()));
-    state = State::appending;
     return append.start(std::move(history), ticket.append_nonce, ticket.at_unix_ms,
-                        commit_decision(ticket.open, std::move(commit), fate));
+                        commit_decision(ticket.open, std::move(commit), fate), Append::Parts::two);
   }
 
   std::vector<Action> on_appended(Result<Appended> appended) {
     if (!appended.ok()) return fail(std::move(appended).error());
     history = std::move(appended.value().history);
+    hint = std::move(appended.value().hint);
     if (UNBROKEN_MUTANT("receipt_before_fsync")) {
       state = State::writing_late;
       return write_objects();
@@ -188,12 +223,17 @@ struct CommitSave::Impl {
   SaveContent content;
   History history;
   State state = State::writing;
-  int waiting_for = 0;
+  std::size_t waiting_for = 0;  // answers
+  struct ToCreate {
+    const std::string* text;
+    std::uint64_t bytes_max;
+  };
+  std::map<std::string, ToCreate> to_create;  // what is not known to stand yet
+  std::map<std::string, Error> create_errors;
   static constexpr int kCreatesMax = 3;
   int creates_left = kCreatesMax;
-  std::optional<Error> create_error;
   std::map<std::string, std::uint64_t> expected;  // what has to be there, and how long
-  std::string index_text, sums_bytes, receipt_text;
+  std::string index_text, sums_bytes, receipt_text, hint;
   Receipt receipt;
   SealedManifest sealed;
   CommitFate fate = CommitFate::dropped;
@@ -209,19 +249,21 @@ CommitSave::~CommitSave() = default;
 std::vector<Action> CommitSave::start() {
   Impl& me = *impl_;
   if (auto encoded = me.encode(); !encoded.ok()) return me.fail(std::move(encoded).error());
-  if (UNBROKEN_MUTANT("receipt_before_fsync")) return me.create_receipt();
-  return me.write_objects();
+  std::vector<Action> actions = me.start_append();
+  const bool is_late = UNBROKEN_MUTANT("receipt_before_fsync");
+  for (Action& action : is_late ? me.create_objects() : me.write_objects())
+    actions.push_back(std::move(action));
+  return actions;
 }
 
 std::vector<Action> CommitSave::on(const Event& event) {
   using State = Impl::State;
   Impl& me = *impl_;
   if (me.state == State::over) return {};  // late answers of actions that were asked for together
-  if (me.state == State::appending)
+  if (!me.is_mine(event))
     return me.append.on(event, [&](auto appended) { return me.on_appended(std::move(appended)); });
   const auto* failed = std::get_if<ActionFailed>(&event);
-  if (failed != nullptr && me.state != State::creating_receipt && me.state != State::creating_manifest)
-    return me.fail(failed->error);
+  if (failed != nullptr && me.state != State::creating) return me.fail(failed->error);
   switch (me.state) {
     case State::writing:
     case State::writing_late:
@@ -233,22 +275,14 @@ std::vector<Action> CommitSave::on(const Event& event) {
       me.state = State::syncing_data;
       return {SyncPrefix{me.prefix()}};
     case State::syncing_data:
-      return me.create_receipt();
-    case State::creating_receipt:
-      me.state = State::reading_receipt;
-      return me.read_back(failed, receipt_key(me.ticket.save, 0), kReceiptBytesMax);
-    case State::reading_receipt:
-      return me.on_read_back(
-          std::get<GotObject>(event), me.receipt_text, [&] { return me.create_manifest(); },
-          [&] { return me.create_receipt(); });
-    case State::creating_manifest:
-      me.state = State::reading_manifest;
-      return me.read_back(failed, manifest_key(me.ticket.save, me.sealed.sha256), kManifestBytesMax);
-    case State::reading_manifest:
-      return me.on_read_back(
-          std::get<GotObject>(event), me.sealed.text, [&] { return me.sync_manifest(); },
-          [&] { return me.create_manifest(); });
-    case State::syncing_manifest:
+      return me.finish_shard();
+    case State::finishing_shard:
+      return me.create_objects();
+    case State::creating:
+      return me.on_create(failed);
+    case State::reading_back:
+      return me.on_read_back(std::get<GotObject>(event));
+    case State::syncing_created:
       return me.check_names();
     case State::checking_names:
       return me.on_checked(std::get<StatedObject>(event));
@@ -274,7 +308,7 @@ Result<CommitSave::Committed> CommitSave::take() {
   if (me.error) return std::move(*me.error);
   const std::uint64_t written = me.receipt.shard_bytes + me.index_text.size() + me.sums_bytes.size() +
                                 me.receipt_text.size() + me.sealed.text.size();
-  return Committed{me.fate, std::move(me.history), written};
+  return Committed{me.fate, std::move(me.history), written, std::move(me.hint)};
 }
 
 }  // namespace unbroken

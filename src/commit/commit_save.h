@@ -1,11 +1,11 @@
 #pragma once
 // Makes one save durable and then true (protocol steps S2 to S9, for a lone writer):
-//   1. write shard, index and sums under names with this writer's nonce; their bytes are durable;
-//   2. sync their names;
-//   3. create the receipt and read it back by name;
-//   4. create the manifest that holds it, read it back, sync the names of both;
-//   5. look every one of them up afresh by name, then append COMMIT.
-// Nothing is acknowledged before step 5 is over; whatever is left of an unfinished save is invisible.
+//   1. write shard, index and sums under names with this writer's nonce; their bytes are durable, and so are
+//      their names, in any order: a shard that is on its way when this begins is waited for last;
+//   2. create the receipt, and the manifest that holds it; read both back by name, sync their names;
+//   3. look every one of the five up afresh by name, then append COMMIT, for which the journal was read, and
+//      made durable as far as it was read, beside step 1.
+// Nothing is acknowledged before step 3 is over; whatever is left of an unfinished save is invisible.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -57,6 +57,7 @@ class CommitSave final : public Machine {
     CommitFate fate = CommitFate::dropped;
     History history;
     std::uint64_t bytes_written = 0;
+    std::string hint;  ///< to be written to kHintKey; empty where nothing was appended
   };
   /// After is_over(). Errors: fenced; mismatch (a receipt of another life stands there); no_space;
   /// unavailable; journal_unreadable.

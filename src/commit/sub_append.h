@@ -10,10 +10,12 @@ namespace unbroken {
 
 class SubAppend {
  public:
-  std::vector<Action> start(History history, Nonce writer, std::int64_t at_unix_ms, Decide decide) {
-    append_.emplace(std::move(history), writer, at_unix_ms, std::move(decide));
+  std::vector<Action> start(History history, Nonce writer, std::int64_t at_unix_ms, Decide decide,
+                            Append::Parts parts = Append::Parts::one) {
+    append_.emplace(std::move(history), writer, at_unix_ms, std::move(decide), parts);
     return append_->start();
   }
+  std::vector<Action> go_on() { return append_->go_on(); }
   /// Hands the event on; once the append is over, `then` says how to go on from what came of it.
   template <class Then>
   std::vector<Action> on(const Event& event, const Then& then) {

@@ -28,12 +28,19 @@ constexpr Duration kMetricsWait = std::chrono::seconds(1);
 constexpr std::size_t kMetricsBytesWait = std::size_t{64} << 10;
 }  // namespace
 
-Background::Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status)
-    : seams_(seams), opened_(std::move(opened)), status_(std::move(status)), history_(opened_.history) {}
+Background::Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status,
+                       std::uint64_t write_bytes_per_s)
+    : seams_(seams),
+      opened_(std::move(opened)),
+      status_(std::move(status)),
+      write_bytes_per_s_(write_bytes_per_s),
+      history_(opened_.history) {}
 
 std::shared_ptr<Background> Background::start(const Seams& seams, Opened opened,
-                                              std::shared_ptr<Status> status) {
-  auto background = std::shared_ptr<Background>(new Background(seams, std::move(opened), std::move(status)));
+                                              std::shared_ptr<Status> status,
+                                              std::uint64_t write_bytes_per_s) {
+  auto background = std::shared_ptr<Background>(
+      new Background(seams, std::move(opened), std::move(status), write_bytes_per_s));
   background->status_->set_newest(background->opened_.resume);
   background->post(Lane::strand, [](Background& me) {
     sweep_heartbeats(me.seams_, me.history_, me.by());
@@ -143,7 +150,7 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
   const auto is_final = [staging](std::uint64_t from, std::uint64_t to) {
     return staging->is_final(from, to);
   };
-  const auto begun = begin_write(seams_, shard, staging->image(), is_final, by());
+  const auto begun = begin_write(seams_, shard, staging->image(), {is_final, write_bytes_per_s_}, by());
   auto copied = staging->finish();
   if (!copied.ok()) {
     static_cast<void>(begun->finish().ok());
@@ -205,6 +212,9 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
   tell_left_out(noted, commit.metrics);
   saving->reach(Saving::Stage::durable);
   post_for(saving, Lane::io, [saving, commit, cost](Background& me) { me.read_back(saving, commit, cost); });
+  // Advisory, so that nobody waits for it.
+  if (committed.ok() && !committed.value().hint.empty())
+    static_cast<void>(seams_.store.advise(kHintKey, as_bytes(committed.value().hint), by()).ok());
 }
 
 void Background::tell_health(bool is_finite) {

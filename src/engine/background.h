@@ -38,7 +38,9 @@ struct SaveFacts {
 /// Threads: the public methods belong to the trainer.
 class Background : public std::enable_shared_from_this<Background> {
  public:
-  static std::shared_ptr<Background> start(const Seams& seams, Opened opened, std::shared_ptr<Status> status);
+  /// `write_bytes_per_s`: of shards, at most; 0: as fast as the storage takes them.
+  static std::shared_ptr<Background> start(const Seams& seams, Opened opened, std::shared_ptr<Status> status,
+                                           std::uint64_t write_bytes_per_s);
 
   /// Takes a snapshot over that the trainer begins to copy: writes what is copied, and copies what is later.
   /// Bounded by the arena: one per slot.
@@ -74,7 +76,8 @@ class Background : public std::enable_shared_from_this<Background> {
     std::shared_ptr<Saving> saving = nullptr;  ///< the last that was begun
   };
 
-  Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status);
+  Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status,
+             std::uint64_t write_bytes_per_s);
   /// Runs `job` on a lane and counts it for drain(). False: the executor took nothing.
   bool post(Lane lane, std::function<void(Background&)> job);
   /// The same for a job of one save, which is failed where the job throws or is not taken: nobody waits for
@@ -122,6 +125,7 @@ class Background : public std::enable_shared_from_this<Background> {
   const Seams seams_;
   const Opened opened_;
   const std::shared_ptr<Status> status_;
+  const std::uint64_t write_bytes_per_s_;
   std::stop_source stop_;
   std::atomic<std::size_t> jobs_{0}, saves_in_flight_{0};
 

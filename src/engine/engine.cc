@@ -59,7 +59,7 @@ Result<> Engine::restore(Loader& loader, const Deadline& by) {
   pace_->start(opened, began, seams_.clock);
   if (const auto& rule = options_.open.policy.best)
     if (const Checkpoint* c = best(opened.history, *rule)) best_ = c->commit.metrics.at(rule->metric);
-  background_ = Background::start(seams_, std::move(opened), status_);
+  background_ = Background::start(seams_, std::move(opened), status_, options_.write_bytes_per_s);
   if (auto line = pace_->take_line()) status_->tell(std::move(*line));
   return Done{};
 }

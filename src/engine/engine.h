@@ -27,7 +27,8 @@ struct EngineOptions {
   bool raises_on_save_error = false;
   /// A save that falls due while one is in flight waits so long for it, and is skipped then.
   Duration busy_wait = Duration::zero();
-  ArenaLimits arena;  ///< of the memory for snapshots
+  ArenaLimits arena;                    ///< of the memory for snapshots
+  std::uint64_t write_bytes_per_s = 0;  ///< of a save, at most; 0: as fast as the storage takes it
   std::map<std::string, std::string> provenance;
   /// Receives one line per completed step while a drill watches; empty else.
   std::function<Result<>(const std::string&)> tap;

@@ -49,27 +49,32 @@ TEST(SaveLater, NeedsNoFenceToBecomeDurable) {
 
 // failure: pytorch/pytorch#144657
 TEST(SaveLater, OfWhatWasWrittenBeforeTheFenceFailsAndIsMadeGood) {
-  TestRun run;
-  run.live([&](TestLife& me) {
-    ASSERT_TRUE(me.restore().ok());
-    ASSERT_TRUE(me.save_fully(1).ok());
-    const auto saving = save_later(me, 2);
-    me.model.put(77);  // by something that has no hook
-    me.engine->fence();
-    ASSERT_TRUE(saving->wait(Stage::durable, me.by()).ok());
-    ASSERT_TRUE(saving->error());
-    EXPECT_THAT(saving->error()->what(), HasSubstr("model.weight changed"));
-    ASSERT_TRUE(me.engine->drain(me.by()).ok());
-    EXPECT_THAT(me.engine->stats().distrusted, ElementsAre("model.weight"));
-    EXPECT_THAT(me.engine->status().take_messages(true), Contains(HasSubstr("model.weight changed")));
-    EXPECT_TRUE(me.engine->is_due(3)) << "at once";
-    const auto again = save_later(me, 3);
-    EXPECT_TRUE(again->has_reached(Stage::staged)) << "from now on it is copied at once";
-    me.model.put(77);
-    ASSERT_TRUE(again->wait(Stage::verified, me.by()).ok());
-    EXPECT_FALSE(again->error());
-  });
-  EXPECT_EQ(run.start().value(), 3u);
+  int written_before_copied = 0;  // the schedule decides
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    TestRun run(seed);
+    run.live([&](TestLife& me) {
+      ASSERT_TRUE(me.restore().ok());
+      ASSERT_TRUE(me.save_fully(1).ok());
+      const auto saving = save_later(me, 2);
+      me.model.put(77);  // by something that has no hook
+      me.engine->fence();
+      ASSERT_TRUE(saving->wait(Stage::durable, me.by()).ok());
+      if (!saving->error()) return;
+      ++written_before_copied;
+      EXPECT_THAT(saving->error()->what(), HasSubstr("model.weight changed"));
+      ASSERT_TRUE(me.engine->drain(me.by()).ok());
+      EXPECT_THAT(me.engine->stats().distrusted, ElementsAre("model.weight"));
+      EXPECT_THAT(me.engine->status().take_messages(true), Contains(HasSubstr("model.weight changed")));
+      EXPECT_TRUE(me.engine->is_due(3)) << "at once";
+      const auto again = save_later(me, 3);
+      EXPECT_TRUE(again->has_reached(Stage::staged)) << "from now on it is copied at once";
+      me.model.put(77);
+      ASSERT_TRUE(again->wait(Stage::verified, me.by()).ok());
+      EXPECT_FALSE(again->error());
+    });
+    EXPECT_GE(run.start().value(), 2u);  // the right bytes of it
+  }
+  EXPECT_GT(written_before_copied, 0);
 }
 
 TEST(SaveLater, ThatIsANewBestIsCopiedAtOnce) {

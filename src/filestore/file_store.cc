@@ -139,14 +139,18 @@ void FileStore::forget_durable(std::string_view folder) {
 }
 
 Result<> FileStore::make_parents(std::string_view key, const Deadline& by) {
-  for (std::size_t slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1)) {
-    const std::string_view folder = key.substr(0, slash);
+  const std::string_view folder = parent_of(key);
+  if (folder.empty()) return Done{};
+  UNBROKEN_DO(check(by));
+  auto made = fs_.make_dir(folder);
+  if (made.is(Code::not_found)) {
+    UNBROKEN_DO(make_parents(folder, by));
     UNBROKEN_DO(check(by));
-    const auto made = fs_.make_dir(folder);
-    // Also where it exists: it was missing just now, so somebody else has made it afresh.
-    if (parent_of(folder).empty()) forget_durable(folder);
-    if (!made.ok()) return Error(made.error());
+    made = fs_.make_dir(folder);
   }
+  // Also where it exists: it was missing just now, so somebody else has made it afresh.
+  if (parent_of(folder).empty()) forget_durable(folder);
+  if (!made.ok()) return Error(made.error());
   return Done{};
 }
 

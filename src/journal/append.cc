@@ -25,6 +25,7 @@ constexpr int kLossesMax = 8;
 struct Append::Impl {
   enum class State : std::uint8_t {
     catching_up,
+    held,
     creating_fold,
     syncing_fold,
     reading_fold,
@@ -36,8 +37,13 @@ struct Append::Impl {
     over
   };
 
-  Impl(History history, Nonce nonce, std::int64_t at, Decide decide_on)
-      : catchup(std::move(history), true), writer(nonce), at_unix_ms(at), decide(std::move(decide_on)) {}
+  Impl(History history, Nonce nonce, std::int64_t at, Decide decide_on, Parts parts)
+      : catchup(std::move(history), true),
+        writer(nonce),
+        at_unix_ms(at),
+        decide(std::move(decide_on)),
+        is_held(parts == Parts::two),
+        is_hint_left(parts == Parts::two) {}
 
   std::vector<Action> fail(Error why) {
     error = std::move(why);
@@ -52,6 +58,10 @@ struct Append::Impl {
 
   /// Step 3: the prefix stands; what follows it?
   std::vector<Action> decide_on_prefix() {
+    if (is_held) {
+      state = State::held;
+      return {};
+    }
     const History& prefix = catchup.history();
     auto decision = decide(prefix);
     if (!decision.ok()) return fail(std::move(decision).error());
@@ -182,6 +192,7 @@ struct Append::Impl {
     state = State::advising;
     is_appended = !is_summary;
     UNBROKEN_POINT("journal.appended");
+    if (is_appended && is_hint_left) return finish();
     return {AdviseObject{std::string(kHintKey), hint()}};
   }
 
@@ -215,6 +226,8 @@ struct Append::Impl {
   Nonce writer;
   std::int64_t at_unix_ms;
   Decide decide;
+  bool is_held;
+  const bool is_hint_left;
   EncodedRecord encoded;
   std::optional<Error> create_error;
   int races = 0, losses = 0;
@@ -228,8 +241,8 @@ struct Append::Impl {
   std::optional<Error> error;
 };
 
-Append::Append(History history, Nonce writer, std::int64_t at_unix_ms, Decide decide)
-    : impl_(std::make_unique<Impl>(std::move(history), writer, at_unix_ms, std::move(decide))) {}
+Append::Append(History history, Nonce writer, std::int64_t at_unix_ms, Decide decide, Parts parts)
+    : impl_(std::make_unique<Impl>(std::move(history), writer, at_unix_ms, std::move(decide), parts)) {}
 Append::~Append() = default;
 
 std::vector<Action> Append::start() {
@@ -262,6 +275,7 @@ std::vector<Action> Append::on(const Event& event) {
     case Impl::State::rereading:
       return me.on_reread(std::get<GotObject>(event).bytes);
     case Impl::State::catching_up:
+    case Impl::State::held:
     case Impl::State::creating_fold:
     case Impl::State::syncing_fold:
     case Impl::State::reading_fold:
@@ -271,6 +285,11 @@ std::vector<Action> Append::on(const Event& event) {
       break;
   }
   UNBROKEN_CHECK(false);
+}
+
+std::vector<Action> Append::go_on() {
+  impl_->is_held = false;
+  return impl_->state == Impl::State::held ? impl_->decide_on_prefix() : std::vector<Action>();
 }
 
 bool Append::may_stand() const {
@@ -285,7 +304,8 @@ Result<Appended> Append::take() {
   UNBROKEN_CHECK(is_over());
   Impl& me = *impl_;
   if (me.error) return std::move(*me.error);
-  Appended out{me.catchup.take_history(), std::nullopt, {}};
+  std::string hint = me.is_appended && me.is_hint_left ? me.hint() : "";
+  Appended out{me.catchup.take_history(), std::nullopt, {}, std::move(hint)};
   if (!me.is_appended) return out;
   UNBROKEN_DO(out.history.apply(me.encoded.record, me.encoded.digest));
   out.record = std::move(me.encoded.record);

@@ -34,16 +34,24 @@ struct Appended {
   History history;  ///< the fold up to and with the record, or up to the head where it stood down
   std::optional<Record> record;  ///< nullopt: decide() stood down
   Sha256 digest;                 ///< of the record
+  std::string hint;              ///< of an append in two parts: to be written to kHintKey
 };
 
 class Append final : public Machine {
  public:
+  enum class Parts : std::uint8_t {
+    one,
+    two,  ///< steps 3 to 5 after go_on(); over once the record stands, before the hint
+  };
   /// `writer` is drawn afresh for every append. `at_unix_ms` is for people.
-  Append(History history, Nonce writer, std::int64_t at_unix_ms, Decide decide);
+  Append(History history, Nonce writer, std::int64_t at_unix_ms, Decide decide, Parts parts = Parts::one);
   ~Append() override;
   std::vector<Action> start() override;
   std::vector<Action> on(const Event& event) override;
   bool is_over() const override;
+  /// Once, of an append in two parts: all that has to stand before the record does. Step 3 decides on the
+  /// prefix of steps 1 and 2, which no record can have followed where slot n is still free.
+  std::vector<Action> go_on();
   /// False as long as no record that decide() asked for can stand in the journal, nor come to
   /// stand there.
   bool may_stand() const;

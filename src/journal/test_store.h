@@ -67,7 +67,12 @@ class TestStore {
   /// Runs a machine to its end; a hang fails the test.
   template <class M>
   M& run(M& machine) {
-    std::vector<Action> pending = machine.start();
+    follow(machine, machine.start());
+    EXPECT_TRUE(machine.is_over());
+    return machine;
+  }
+  /// Until it asks for nothing more.
+  void follow(Machine& machine, std::vector<Action> pending) {
     for (int i = 0; !pending.empty(); ++i) {
       if (i == 10'000) {
         ADD_FAILURE() << "no end";
@@ -77,8 +82,6 @@ class TestStore {
       pending.erase(pending.begin());
       for (Action& next : machine.on(event)) pending.push_back(std::move(next));
     }
-    EXPECT_TRUE(machine.is_over());
-    return machine;
   }
 
   std::string& slot(std::uint64_t n) { return objects[slot_key(n)]; }

@@ -67,6 +67,13 @@ Result<ArenaLimits> arena_limits_of(const RunOptions& options) {
   return out;
 }
 
+Result<std::uint64_t> write_rate_of(const RunOptions& options) {
+  if (options.max_bandwidth.empty()) return std::uint64_t{0};
+  UNBROKEN_TRY(const double rate, parse_rate(options.max_bandwidth, "max_bandwidth"));
+  if (rate < 1) return Error(Code::bad_argument, "max_bandwidth: at least one byte a second");
+  return static_cast<std::uint64_t>(std::min(rate, 1e18));
+}
+
 Result<std::optional<BestRule>> best_rule_of(const RunOptions& options) {
   if (!options.keep_best) return std::optional<BestRule>{};
   const auto& [metric, mode] = *options.keep_best;
@@ -106,6 +113,7 @@ Result<EngineOptions> engine_options(const Process& process, const RunOptions& o
   out.open.has_sign = has_sign(options);
   UNBROKEN_TRY(out.busy_wait, busy_wait_of(options));
   UNBROKEN_TRY(out.arena, arena_limits_of(options));
+  UNBROKEN_TRY(out.write_bytes_per_s, write_rate_of(options));
   out.raises_on_save_error = options.raises_on_save_error;
   UNBROKEN_TRY(out.tap, tap_of(process));
   return out;

@@ -54,9 +54,9 @@ TEST_F(FileOrder, CreateWritesSyncsLinksThenUnlinks) {
                                             "unlink top.NONCE.tmp"));
   ASSERT_TRUE(create("journal/sub/0").ok());
   EXPECT_THAT(fs_.take_calls(),
-              ElementsAre("create_excl journal/sub/0.NONCE.tmp", "make_dir journal", "make_dir journal/sub",
-                          "create_excl journal/sub/0.NONCE.tmp", "write", "sync", "close",
-                          "link journal/sub/0", "unlink journal/sub/0.NONCE.tmp"));
+              ElementsAre("create_excl journal/sub/0.NONCE.tmp", "make_dir journal/sub", "make_dir journal",
+                          "make_dir journal/sub", "create_excl journal/sub/0.NONCE.tmp", "write", "sync",
+                          "close", "link journal/sub/0", "unlink journal/sub/0.NONCE.tmp"));
 }
 
 // failure: CanReader/FastNN#13

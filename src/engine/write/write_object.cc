@@ -44,32 +44,76 @@ class InFlight {
   std::optional<Error> error_;
 };
 
+// A write at a rate: small, so that others have their turn in between.
+constexpr std::uint64_t kPacedBytes = std::uint64_t{1} << 20;
+
 struct Piece {
   std::uint64_t offset;
   BufferRef bytes;
 };
 
-Result<> write_blocks(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
-                      const IsFinal& is_final, const Deadline& by) {
+using Opened = Result<std::unique_ptr<ObjectWriter>>;
+
+Opened open_for(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
+                const Deadline& by) {
+  std::uint64_t total = 0;
+  for (const BufferRef& part : parts) total += part.bytes().size();
+  return seams.store.open_writer(key, total, by);
+}
+
+std::vector<Piece> pieces_of(std::span<const BufferRef> parts, std::uint64_t piece_bytes) {
   std::vector<Piece> pieces;
   std::uint64_t total = 0;
   for (const BufferRef& part : parts) {
     const std::uint64_t size = part.bytes().size();
-    for (std::uint64_t at = 0; at < size; at += kBlockBytes)
-      pieces.push_back({total + at, part.slice(at, std::min(kBlockBytes, size - at))});
+    for (std::uint64_t at = 0; at < size; at += piece_bytes)
+      pieces.push_back({total + at, part.slice(at, std::min(piece_bytes, size - at))});
     total += size;
   }
-  UNBROKEN_TRY(const std::unique_ptr<ObjectWriter> writer, seams.store.open_writer(key, total, by));
+  return pieces;
+}
+
+/// Lets bytes pass at a rate. What was not used is not made up for. Threads: one.
+class Pacer {
+ public:
+  Pacer(const Seams& seams, std::uint64_t bytes_per_s) : seams_(seams), bytes_per_s_(bytes_per_s) {}
+  /// Waits for the turn of these bytes. Errors: stopped.
+  Result<> wait(std::uint64_t bytes, const Deadline& by) {
+    const auto waited = seams_.executor.wait([] { return false; }, {std::min(next_, by.at), by.stop});
+    if (waited.is(Code::stopped)) return waited;
+    const std::chrono::duration<double> takes(static_cast<double>(bytes) / static_cast<double>(bytes_per_s_));
+    next_ = std::max(next_, seams_.clock.now()) + std::chrono::duration_cast<Duration>(takes);
+    return Done{};
+  }
+
+ private:
+  const Seams& seams_;
+  const std::uint64_t bytes_per_s_;
+  Instant next_ = seams_.clock.now();
+};
+
+Result<> write_blocks(const Seams& seams, std::string_view key, Opened opened,
+                      std::span<const BufferRef> parts, const WriteWish& wish, const Deadline& by) {
+  UNBROKEN_TRY(const std::unique_ptr<ObjectWriter> writer, std::move(opened));
+  const bool is_paced = wish.bytes_per_s > 0;
+  const std::vector<Piece> pieces = pieces_of(parts, is_paced ? kPacedBytes : kBlockBytes);
+  Pacer pacer(seams, wish.bytes_per_s);
   InFlight in_flight(seams.executor);
-  const auto issued = parallel_for(seams.executor, Lane::io, pieces.size(), [&](std::size_t i) -> Result<> {
+  const auto issue = [&](std::size_t i) -> Result<> {
     UNBROKEN_DO(seams.check_piece("write", key, by));
-    if (is_final) {
-      const std::uint64_t begin = pieces[i].offset, end = begin + pieces[i].bytes.bytes().size();
-      UNBROKEN_DO(seams.executor.wait([&] { return is_final(begin, end); }, by));
-    }
+    const std::uint64_t bytes = pieces[i].bytes.bytes().size();
+    if (wish.is_final)
+      UNBROKEN_DO(seams.executor.wait(
+          [&, begin = pieces[i].offset] { return wish.is_final(begin, begin + bytes); }, by));
+    if (is_paced) UNBROKEN_DO(pacer.wait(bytes, by));
     writer->write(pieces[i].offset, pieces[i].bytes, in_flight.track());
     return Done{};
-  });
+  };
+  const auto issued = [&]() -> Result<> {
+    if (!is_paced) return parallel_for(seams.executor, Lane::io, pieces.size(), issue);
+    for (std::size_t i = 0; i < pieces.size(); ++i) UNBROKEN_DO(issue(i));
+    return Done{};
+  }();
   const auto written = in_flight.wait();
   UNBROKEN_DO(issued);
   if (!written.ok()) return Error(written.error());
@@ -79,16 +123,17 @@ Result<> write_blocks(const Seams& seams, std::string_view key, std::span<const 
 /// Runs on the io lane, or in finish() where that took nothing.
 class Begun final : public BegunWrite {
  public:
-  Begun(const Seams& seams, std::string key, BufferRef image, IsFinal is_final, Deadline by)
+  Begun(const Seams& seams, std::string key, BufferRef image, WriteWish wish, Deadline by)
       : seams_(seams),
         key_(std::move(key)),
         image_(std::move(image)),
-        is_final_(std::move(is_final)),
-        by_(std::move(by)) {}
+        wish_(std::move(wish)),
+        by_(std::move(by)),
+        opened_(open_for(seams_, key_, {&image_, 1}, by_)) {}
   void run() {
     if (is_taken_.exchange(true)) return;
     try {
-      result_ = write_blocks(seams_, key_, {&image_, 1}, is_final_, by_);
+      result_ = write_blocks(seams_, key_, std::move(opened_), {&image_, 1}, wish_, by_);
     } catch (const std::exception& e) {
       result_ = Error(Code::bug, e.what());
     }
@@ -105,8 +150,9 @@ class Begun final : public BegunWrite {
   const Seams seams_;
   const std::string key_;
   const BufferRef image_;
-  const IsFinal is_final_;
+  const WriteWish wish_;
   const Deadline by_;
+  Opened opened_;
   Result<> result_ = Done{};
   std::atomic<bool> is_taken_{false}, is_over_{false};
 };
@@ -115,12 +161,12 @@ class Begun final : public BegunWrite {
 
 Result<> write_object(const Seams& seams, std::string_view key, std::span<const BufferRef> parts,
                       const Deadline& by) {
-  return write_blocks(seams, key, parts, {}, by);
+  return write_blocks(seams, key, open_for(seams, key, parts, by), parts, {}, by);
 }
 
-std::shared_ptr<BegunWrite> begin_write(const Seams& seams, std::string key, BufferRef image,
-                                        IsFinal is_final, const Deadline& by) {
-  auto begun = std::make_shared<Begun>(seams, std::move(key), std::move(image), std::move(is_final), by);
+std::shared_ptr<BegunWrite> begin_write(const Seams& seams, std::string key, BufferRef image, WriteWish wish,
+                                        const Deadline& by) {
+  auto begun = std::make_shared<Begun>(seams, std::move(key), std::move(image), std::move(wish), by);
   static_cast<void>(seams.executor.post(Lane::io, [begun] { begun->run(); }));
   return begun;
 }

@@ -23,9 +23,15 @@ Result<> write_object(const Seams& seams, std::string_view key, std::span<const 
 
 /// True once the bytes [begin, end) of an image are final. Threads: any.
 using IsFinal = std::function<bool(std::uint64_t begin, std::uint64_t end)>;
-/// Begins to write `image` as one object: each block as soon as it is final. Whoever makes a block final says
-/// so by Executor::notify(). Errors and durability as of write_object(), in finish(), which has to be called.
-std::shared_ptr<BegunWrite> begin_write(const Seams& seams, std::string key, BufferRef image,
-                                        IsFinal is_final, const Deadline& by);
+/// How an image is written.
+struct WriteWish {
+  IsFinal is_final = {};          ///< empty: all of it is
+  std::uint64_t bytes_per_s = 0;  ///< at most; 0: as fast as the storage takes them
+};
+/// Makes the object at once, and begins to write `image` to it: each block as soon as it is final. Whoever
+/// makes a block final says so by Executor::notify(). Errors and durability as of write_object(), in
+/// finish(), which has to be called.
+std::shared_ptr<BegunWrite> begin_write(const Seams& seams, std::string key, BufferRef image, WriteWish wish,
+                                        const Deadline& by);
 
 }  // namespace unbroken

@@ -44,7 +44,7 @@ TEST(BeginWrite, WritesEachBlockOnceItIsFinal) {
     std::atomic<std::uint64_t> filled_from{content.size()};
     const auto begun = begin_write(
         me.seams, "data/x", {image, as_bytes(*image)},
-        [&](std::uint64_t begin, std::uint64_t) { return begin >= filled_from.load(); }, me.by());
+        {[&](std::uint64_t begin, std::uint64_t) { return begin >= filled_from.load(); }}, me.by());
     ASSERT_TRUE(me.executor.post(Lane::compute, [&] {
       for (std::uint64_t left = content.size(); left > 0;) {
         const std::uint64_t begin = (left - 1) / kBlockBytes * kBlockBytes;
@@ -59,6 +59,36 @@ TEST(BeginWrite, WritesEachBlockOnceItIsFinal) {
     EXPECT_TRUE(begun->finish().ok()) << "again, it does nothing";
   });
   EXPECT_TRUE(run.world.disk().peek("data/x") == content);
+}
+
+TEST(BeginWrite, TakesTheTimeThatItsRateAsksFor) {
+  const std::string content = bytes_of(10 << 20);
+  for (const std::uint64_t rate : {std::uint64_t{1} << 20, std::uint64_t{100} << 20, std::uint64_t{0}}) {
+    TestRun run;
+    run.live([&](TestLife& me) {
+      const Instant began = me.seams.clock.now();
+      const auto begun =
+          begin_write(me.seams, "data/x", BufferRef::of(content), {.bytes_per_s = rate}, me.by());
+      EXPECT_TRUE(begun->finish().ok());
+      const std::chrono::duration<double> took = me.seams.clock.now() - began;
+      if (rate == 0) return;
+      EXPECT_GE(took.count(), 9.0 * (1 << 20) / static_cast<double>(rate)) << "the first piece goes at once";
+    });
+    EXPECT_TRUE(run.world.disk().peek("data/x") == content);
+  }
+}
+
+TEST(BeginWrite, AtARateEndsWhereItIsStopped) {
+  TestRun run;
+  run.live([&](TestLife& me) {
+    std::stop_source stop;
+    stop.request_stop();
+    const Deadline by{me.by().at, stop.get_token()};
+    const auto begun =
+        begin_write(me.seams, "data/x", BufferRef::of(bytes_of(4 << 20)), {.bytes_per_s = 1}, by);
+    EXPECT_TRUE(begun->finish().is(Code::stopped));
+    EXPECT_FALSE(run.world.disk().exists("data/x"));
+  });
 }
 
 TEST(BeginWrite, IsDoneInFinishWhereNobodyTookIt) {
