@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "bindings.h"
+#include "engine/write/write_object.h"
 #include "os/fork_guard.h"
 #include "session/environment.h"
 #include "snapshot/snapshot.h"
@@ -163,7 +164,7 @@ class PySession {
     for (const auto& [name, into] :
          {std::pair("mtti", &run.mtti), std::pair("rpo", &run.rpo), std::pair("every_min", &run.every_min),
           std::pair("every_max", &run.every_max), std::pair("max_wait", &run.max_wait),
-          std::pair("arena", &run.arena)})
+          std::pair("arena", &run.arena), std::pair("max_bandwidth", &run.max_bandwidth)})
       if (options.contains(name) && !options[name].is_none()) *into = nb::cast<std::string>(options[name]);
     run.keep_last = nb::cast<std::uint32_t>(options["keep_last"]);
     run.keep_every = nb::cast<std::uint64_t>(options["keep_every"]);
@@ -248,6 +249,9 @@ class PySession {
     out["saves_skipped"] = stats.saves.skipped;
     out["saves_failed"] = stats.saves.failed;
     out["wait_s"] = stats.saves.exposed_s;
+    out["engine"] = std::string(runtime_->write_engine());
+    out["depth"] = runtime_->seams().executor.width(Lane::io);
+    out["block_bytes"] = kBlockBytes;
     out["step_s"] = stats.step_s;
     out["interval_s"] = stats.interval_s;
     out["decide_ns"] = stats.decide_ns;

@@ -200,11 +200,6 @@ def from_core(code: str, kind: str, message: str, next_command: str = "") -> Bas
     return RuntimeError(f"{message} ({code})")
 
 
-def comes_later(name: str) -> Misconfigured:
-    """The refusal of a name that a later version brings."""
-    return Misconfigured(f"{name}: comes later", "unbroken version")
-
-
 _DISTURBS = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _IN_A_LINE, _IN_LINES = re.compile(f"[{_DISTURBS}]"), re.compile(rf"(?!\n)[{_DISTURBS}]")
 

@@ -10,25 +10,10 @@ import sys
 from numbers import Integral
 
 from unbroken import _native
-from unbroken.errors import Misconfigured, comes_later
-
-#: keywords of later versions and the value that means "not used"
-LATER = {
-    "max_bandwidth": None,
-}  # fmt: skip
+from unbroken.errors import Misconfigured
 
 _MANY = 2**32
 _TAG = re.compile(r"[A-Za-z0-9._-]{1,64}")
-
-
-def refuse_later(given: dict) -> None:
-    """Errors: Misconfigured for a keyword that a later version brings, TypeError for one that nobody knows."""
-    for name, value in given.items():
-        if name not in LATER:
-            raise TypeError(f"Run() got an unexpected keyword argument {name!r}")
-        default = LATER[name]
-        if not (value is default or (type(value) is type(default) and value == default)):
-            raise comes_later(name)
 
 
 def checked_path(path) -> str:
@@ -165,7 +150,7 @@ def checked_tag(value) -> list[str]:
 
 def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error, group, keep_best=None, keep_every=None,
                     mtti=None, rpo=None, every_min=None, every_max=None, busy="skip", max_wait=None,
-                    arena=None) -> dict:  # fmt: skip
+                    arena=None, max_bandwidth=None) -> dict:  # fmt: skip
     """Options for the core. Errors: Misconfigured, naming the keyword."""
     if not _is_text(every) and not _is_count(every, -_MANY):
         raise Misconfigured(f'every={every!r}: give a number of steps (every=50), a duration (every="10min") or "auto"')
@@ -196,6 +181,7 @@ def session_options(*, every, keep_last, resume, fresh, takeover, on_save_error,
         "busy": busy,
         "max_wait": checked_duration("max_wait", max_wait),
         "arena": checked_unit("arena", arena, "8GiB"),
+        "max_bandwidth": checked_unit("max_bandwidth", max_bandwidth, "200MB/s"),
         "raises_on_save_error": on_save_error == "raise",
         "versions": versions(),
     }

@@ -56,6 +56,7 @@ class Run:
 
     `arena`: at most so much memory for snapshots ("8GiB"); by default one or two times the state. A save that finds less
     memory in the machine or the cgroup than it takes fails, and the training goes on.
+    `max_bandwidth`: a save is written at no more than this ("200MB/s"), so that others have their share of the storage.
 
     `check=True`: what is copied while the training goes on (see `fence`) is proved unchanged byte by byte at each save, not
     in turn; a boundary then costs as much as to hash all of it.
@@ -71,12 +72,11 @@ class Run:
     def __init__(self, path, *, every="auto", keep_last=3, keep_best=None, keep_every=None, resume="newest", fresh=False, takeover=False,
                  on_save_error="warn", group=None, mtti=None, rpo=None, every_min=None, every_max=None,
                  missing=None, unread=None, rename=None, cast=None, only=None, init_from=None, check=False,
-                 busy="skip", max_wait=None, arena=None, **later):  # fmt: skip
-        options.refuse_later(later)
+                 busy="skip", max_wait=None, arena=None, max_bandwidth=None):  # fmt: skip
         settings = options.session_options(
             every=every, keep_last=keep_last, keep_best=keep_best, keep_every=keep_every, resume=resume, fresh=fresh, takeover=takeover,
             on_save_error=on_save_error, group=group, mtti=mtti, rpo=rpo, every_min=every_min, every_max=every_max,
-            busy=busy, max_wait=max_wait, arena=arena,
+            busy=busy, max_wait=max_wait, arena=arena, max_bandwidth=max_bandwidth,
         )  # fmt: skip
         is_proved_whole = options.checked_bool("check", check)
         ways = Ways(missing, unread, rename, cast, only)
@@ -159,8 +159,9 @@ class Run:
 
     def stats(self) -> dict:
         """What this life measured: saves, saves_skipped, saves_failed, wait_s (the loop waited for all saves together),
-        step_s, interval_s, decide_ns, arena_bytes, and of the last save {step, wait_s, staged_s, durable_s, verified_s,
-        bytes}, or None before one is durable."""
+        engine ("threads", "io_uring" or "buffered") with its depth and block_bytes, step_s, interval_s, decide_ns,
+        arena_bytes, and of the last save {step, wait_s, staged_s, durable_s, verified_s, bytes}, or None before one is
+        durable."""
         return call(self._session.stats)
 
     # -- before the first step

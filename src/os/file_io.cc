@@ -19,10 +19,8 @@ struct Part {
 
 /// Direct as far as offset, memory and count are aligned; the rest through the cache.
 Part next_part(const OpenFile& file, std::uint64_t offset, Bytes data) {
-  const bool is_aligned =
-      offset % Pages::kBytes == 0 && reinterpret_cast<std::uintptr_t>(data.data()) % Pages::kBytes == 0;
-  const std::size_t whole = std::min(data.size(), kCallBytes) / Pages::kBytes * Pages::kBytes;
-  if (file.direct >= 0 && is_aligned && whole > 0) return {file.direct, whole};
+  const std::size_t direct = direct_part(file, offset, data).size();
+  if (direct > 0) return {file.direct, direct};
   return {file.plain, std::min(data.size(), kCallBytes)};
 }
 
@@ -36,6 +34,13 @@ bool is_taken_again(OpenFile& file, const Part& part) {
 }
 
 }  // namespace
+
+Bytes direct_part(const OpenFile& file, std::uint64_t offset, Bytes data) {
+  const bool is_aligned =
+      offset % Pages::kBytes == 0 && reinterpret_cast<std::uintptr_t>(data.data()) % Pages::kBytes == 0;
+  if (file.direct < 0 || !is_aligned) return {};
+  return data.first(std::min(data.size(), kCallBytes) / Pages::kBytes * Pages::kBytes);
+}
 
 int write_whole_at(const Syscalls& calls, OpenFile file, std::uint64_t offset, Bytes data) {
   while (!data.empty()) {

@@ -15,6 +15,9 @@ struct OpenFile {
   int direct = -1;  ///< with O_DIRECT; -1: there is none
 };
 
+/// What of `data` can go past the cache in one call, from its beginning; nothing where that is not aligned.
+Bytes direct_part(const OpenFile& file, std::uint64_t offset, Bytes data);
+
 /// All of `data`, or the errno of the failure; 0 is success. ENOSPC where the system accepts no byte.
 int write_whole_at(const Syscalls& calls, OpenFile file, std::uint64_t offset, Bytes data);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -18,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/signals_blocked.h"
 #include "world/check_time.h"
 
 namespace unbroken {
@@ -40,25 +40,6 @@ unsigned usable_processors() {
   if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
   return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
 }
-
-/// While it lives, threads that are started take no signals. Those that a thread raises by its own fault stay
-/// open: a blocked one would end the process without a word.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t set;
-    ::sigfillset(&set);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
-      ::sigdelset(&set, fault);
-    ::pthread_sigmask(SIG_BLOCK, &set, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 /// Runs and destroys `task`.
 void run(Task task, const Report& report) {

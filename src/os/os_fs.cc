@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <utility>
@@ -19,6 +20,9 @@ namespace {
 
 // Never waits for the other end of a planted pipe, never takes a terminal.
 constexpr int kPlain = O_NONBLOCK | O_NOCTTY;
+
+// On their way in the ring.
+constexpr unsigned kWritesAtOnce = 8;
 
 int number_of(FileId file) {
   return static_cast<int>(file);
@@ -59,7 +63,18 @@ OsFs::OsFs(Descriptor root, std::string path, Ownership ownership, const OsFsOpt
       path_(std::move(path)),
       ownership_(ownership),
       calls_(*options.calls),
-      lookup_(root_.get(), options.is_lookup_portable) {}
+      lookup_(root_.get(), options.is_lookup_portable),
+      engine_(options.engine) {
+  if (engine_ != WriteEngine::ring) return;
+  auto ring = Ring::open(calls_, kWritesAtOnce);
+  if (ring.ok()) {
+    ring_ = std::move(ring).value();
+    return;
+  }
+  engine_ = WriteEngine::threads;
+  engine_note_ =
+      fmt::format("no io_uring here ({}): checkpoints are written by threads", ring.error().what());
+}
 
 Result<> OsFs::check_alive() const {
   if (guard_.is_child())
@@ -122,6 +137,7 @@ void OsFs::bypass_cache(FileId file, std::string_view path) const {
   if (guard_.is_child()) return;
   // Another descriptor, not a flag of this one, because the ends that are not aligned go through the cache.
   const int mode = ::fcntl(number_of(file), F_GETFL) & O_ACCMODE;
+  if (engine_ == WriteEngine::buffered && mode != O_RDONLY) return;
   auto direct = lookup_.open(path, mode | O_DIRECT | kPlain);
   struct stat ours{}, theirs{};
   const bool is_same = direct.ok() && ::fstat(number_of(file), &ours) == 0 &&
@@ -132,9 +148,24 @@ void OsFs::bypass_cache(FileId file, std::string_view path) const {
 
 void OsFs::write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) {
   if (auto alive = check_alive(); !alive.ok()) return done(std::move(alive));
-  const int number = write_whole_at(calls_, direct_.of(number_of(file)), offset, data.bytes());
-  if (number == 0) return done(Done{});
-  done(errno_error(number, "pwrite"));
+  const OpenFile open = direct_.of(number_of(file));
+  const auto finish = [&calls = calls_](OpenFile to, std::uint64_t at, Bytes rest) -> Result<> {
+    const int number = write_whole_at(calls, to, at, rest);
+    if (number == 0) return Done{};
+    return errno_error(number, "pwrite");
+  };
+  const Bytes direct = ring_ ? direct_part(open, offset, data.bytes()) : Bytes();
+  if (direct.empty()) return done(finish(open, offset, data.bytes()));
+  ring_->write(open.direct, offset, direct, [=, done = std::move(done)](int moved) {
+    // One that wants more alignment than we keep is asked as the threads ask, and so is what is left.
+    if (moved < 0 && moved != -EINVAL) return done(errno_error(-moved, "write by io_uring"));
+    const auto written = static_cast<std::size_t>(std::max(0, moved));
+    done(finish(open, offset + written, data.bytes().subspan(written)));
+  });
+}
+
+void OsFs::settle(FileId file) {
+  if (ring_ && !guard_.is_child()) ring_->settle(direct_.of(number_of(file)).direct);
 }
 
 Result<std::uint64_t> OsFs::read_at(FileId file, std::uint64_t offset, MutableBytes into) const {

@@ -13,13 +13,21 @@
 #include <vector>
 
 #include "os/descriptor.h"
-#include "os/direct_files.h"
+#include "os/direct/direct_files.h"
+#include "os/direct/ring.h"
 #include "os/fork_guard.h"
 #include "os/lookup.h"
 #include "os/syscalls.h"
 #include "world/fs.h"
 
 namespace unbroken {
+
+/// How large files are written.
+enum class WriteEngine : std::uint8_t {
+  threads,   ///< pwrite past the cache of the machine, in the threads that ask for it
+  ring,      ///< io_uring past the cache; as `threads` where that is not to be had
+  buffered,  ///< pwrite through the cache
+};
 
 struct OsFsOptions {
   bool is_created = false;  ///< make the directory and those above it where they are missing
@@ -28,6 +36,7 @@ struct OsFsOptions {
   /// in the directory, files are of that group; what root makes is the owner's of the directory.
   bool is_joining = false;
   bool is_lookup_portable = false;  ///< go without openat2, as on kernels before 5.6
+  WriteEngine engine = WriteEngine::threads;
   const Syscalls* calls = &kSyscalls;
 };
 
@@ -57,12 +66,17 @@ class OsFs final : public Fs {
   Result<FileSystemKind> kind() const;
   /// Absolute, for people.
   const std::string& path() const { return path_; }
+  /// What came of the wish.
+  WriteEngine engine() const { return engine_; }
+  /// A line for a person where the wish could not be granted.
+  const std::string& engine_note() const { return engine_note_; }
 
   Result<FileId> create_excl(std::string_view path) override;
   Result<FileId> open_read(std::string_view path) const override;
   Result<> reserve(FileId file, std::uint64_t bytes) override;
   void bypass_cache(FileId file, std::string_view path) const override;
   void write_at(FileId file, std::uint64_t offset, BufferRef data, Completion done) override;
+  void settle(FileId file) override;
   Result<std::uint64_t> read_at(FileId file, std::uint64_t offset, MutableBytes into) const override;
   Result<std::uint64_t> size(FileId file) const override;
   Result<> sync(FileId file) override;
@@ -103,6 +117,9 @@ class OsFs final : public Fs {
   const Lookup lookup_;
   const ForkGuard guard_;
   mutable DirectFiles direct_;
+  WriteEngine engine_;
+  std::string engine_note_;
+  std::unique_ptr<Ring> ring_;  // ends first: its thread uses the rest
 };
 
 }  // namespace unbroken

@@ -2,9 +2,17 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace unbroken {
+namespace {
+
+int io_uring_setup(unsigned entries, void* params) {
+  return static_cast<int>(::syscall(__NR_io_uring_setup, entries, params));
+}
+
+}  // namespace
 
 const Syscalls kSyscalls = {.pwrite = ::pwrite,
                             .pread = ::pread,
@@ -12,6 +20,7 @@ const Syscalls kSyscalls = {.pwrite = ::pwrite,
                             .fsync = ::fsync,
                             .close = ::close,
                             .linkat = ::linkat,
+                            .io_uring_setup = io_uring_setup,
                             .renameat2 = ::renameat2};
 
 }  // namespace unbroken

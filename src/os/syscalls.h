@@ -14,6 +14,7 @@ struct Syscalls {
   int (*fsync)(int file);
   int (*close)(int file);
   int (*linkat)(int from_dir, const char* from, int to_dir, const char* to, int flags);
+  int (*io_uring_setup)(unsigned entries, void* params);
   int (*renameat2)(int from_dir, const char* from, int to_dir, const char* to, unsigned flags);
 };
 

@@ -61,9 +61,8 @@ Result<> check_time_above_zero(const std::string& value) {
 }
 
 Result<> check_io(const std::string& value) {
-  if (value == "auto" || value == "threads" || value == "buffered") return Done{};
-  if (value == "io_uring") return refused("not in this version; auto, threads and buffered are");
-  return refused("none of auto, threads, buffered");
+  if (value == "auto" || value == "io_uring" || value == "threads" || value == "buffered") return Done{};
+  return refused("none of auto, io_uring, threads, buffered");
 }
 
 Result<> check_kill(const std::string& value) {
@@ -149,6 +148,12 @@ Duration pin_lasts(const Process& process) {
   if (!seconds.ok()) return kPinLasts;
   const std::chrono::duration<double> lasts(std::min(seconds.value(), 1e9));
   return std::chrono::duration_cast<Duration>(lasts);
+}
+
+WriteEngine write_engine(const Process& process) {
+  const auto value = value_of(process, "UNBROKEN_IO").value_or("auto");
+  if (value == "io_uring") return WriteEngine::ring;
+  return value == "buffered" ? WriteEngine::buffered : WriteEngine::threads;
 }
 
 std::optional<std::uint64_t> steps_cap(const Process& process) {

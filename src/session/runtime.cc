@@ -28,7 +28,9 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
   const bool is_training = options.purpose == RuntimeOptions::Purpose::train;
   UNBROKEN_DO(use_environment(OsProcess()));
   if (is_training) UNBROKEN_DO(check_run_place(std::string(directory)));
-  auto fs = OsFs::open(directory, {.is_created = false, .group = options.group, .is_joining = !is_training});
+  const WriteEngine engine = unbroken::write_engine(OsProcess());
+  auto fs = OsFs::open(
+      directory, {.is_created = false, .group = options.group, .is_joining = !is_training, .engine = engine});
   if (fs.is(Code::not_found)) {
     const OsProcess process;
     if (!is_training) return Error(Code::not_found, fmt::format("{}: no such directory", directory));
@@ -36,7 +38,7 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
       return Error(Code::not_found,
                    fmt::format("{}: no such directory, so there is no checkpoint to resume from", directory));
     UNBROKEN_DO(check_no_earlier_life(process, std::string(directory), options.is_fresh_allowed));
-    fs = OsFs::open(directory, {.is_created = true, .group = options.group});
+    fs = OsFs::open(directory, {.is_created = true, .group = options.group, .engine = engine});
   }
   if (!fs.ok()) {
     Error error = advised(std::move(fs).error(), directory);
@@ -51,10 +53,16 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view directory, const
   UNBROKEN_TRY(std::unique_ptr<OsExecutor> executor, OsExecutor::start(std::move(lanes)));
   auto runtime =
       std::unique_ptr<Runtime>(new Runtime(std::move(fs).value(), std::move(executor), std::move(kind)));
+  if (const std::string& note = runtime->fs_->engine_note(); !note.empty()) runtime->notes_.push_back(note);
   if (trust.is_owner_foreign)
     runtime->notes_.push_back(
         fmt::format("warning: {} belongs to user {}, not to you", runtime->path(), trust.owner));
   return runtime;
+}
+
+std::string_view Runtime::write_engine() const {
+  if (fs_->engine() == WriteEngine::ring) return "io_uring";
+  return fs_->engine() == WriteEngine::buffered ? "buffered" : "threads";
 }
 
 Result<> Runtime::probe(const Deadline& by) {

@@ -37,6 +37,8 @@ class Runtime {
   const std::string& path() const { return fs_->path(); }  ///< absolute
   /// What a checkpoint here outlives: "process" or "node".
   std::string_view survives() const { return kind_.is_shared ? "node" : "process"; }
+  /// How shards are written, as UNBROKEN_IO calls it: "threads", "io_uring" or "buffered".
+  std::string_view write_engine() const;
   /// Lines for a person: a foreign owner, storage that survives little.
   const std::vector<std::string>& notes() const { return notes_; }
   /// Is this storage fit for a journal?

@@ -16,7 +16,7 @@ BAD = {
     "UNBROKEN_TAKEOVER": ["true"],
     "UNBROKEN_MTTI": ["often", "5", "0s"],
     "UNBROKEN_PIN_LASTS": ["long", "5", "0s"],
-    "UNBROKEN_IO": ["frob", "io_uring"],
+    "UNBROKEN_IO": ["frob", "uring"],
     "UNBROKEN_KILL": ["frob", "commit.before_append:0:kill", "commit.before_append:1:maim", "no.such.point:1:kill"],
     "UNBROKEN_POINT_LOG": ["{tmp}", "{tmp}/missing/log"],
     "UNBROKEN_TAP": ["{tmp}", "{tmp}/missing/tap", "{tmp}/link"],

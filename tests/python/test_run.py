@@ -375,15 +375,6 @@ def test_the_tap_sees_every_tensor_and_every_value(run_dir, fake):
 # -- options and the environment
 
 
-@pytest.mark.parametrize("name", sorted(options.LATER))
-@pytest.mark.failure("verl-project/verl#7955")
-def test_keywords_of_later_versions_are_refused_by_name(run_dir, name):
-    unbroken.Run(run_dir, **{name: options.LATER[name]}).close()
-    with pytest.raises(Misconfigured, match=f"^{name}: comes later$") as caught:
-        unbroken.Run(run_dir, **{name: "x" if options.LATER[name] != "x" else "y"})
-    assert caught.value.exit_code == 78
-
-
 @pytest.mark.failure("verl-project/verl#7955")
 def test_a_keyword_that_nobody_knows_is_a_type_error(run_dir):
     with pytest.raises(TypeError, match="keep_lst"):

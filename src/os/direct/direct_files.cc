@@ -1,4 +1,4 @@
-#include "os/direct_files.h"
+#include "os/direct/direct_files.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // Large files past the cache of the machine: the same bytes whatever is aligned and whatever the system says.
-#include "os/direct_files.h"
+#include "os/direct/direct_files.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
