@@ -301,6 +301,39 @@ def test_the_work_for_tiny_tensors_in_place_is_near_linear(folder):
         assert many <= 4.2 * few, kind
 
 
+OBJECTS = """
+import torch
+calls = 0
+def profile(frame, event, argument):
+    global calls
+    calls += 1
+def live(path, count, steps):
+    global calls
+    calls = 0
+    objects = {f"m{i}": torch.nn.Linear(4, 4) for i in range(count)}  # tensors of 64 and of 16 bytes
+    sys.setprofile(profile)
+    with unbroken.Run(path, every=1) as run:
+        run.attach(**objects)
+        for step in run.steps(steps):
+            with torch.no_grad():
+                for i, one in enumerate(objects.values()):
+                    one.weight.fill_(10 * i + step)
+    sys.setprofile(None)
+    return calls, objects
+def calls_of(count):
+    first, made = live(f"{sys.argv[1]}/objects-{count}", count, 2)
+    again, back = live(f"{sys.argv[1]}/objects-{count}", count, 2)
+    assert all(torch.equal(p, q) for a, b in zip(made.values(), back.values()) for p, q in zip(a.parameters(), b.parameters()))
+    return [first, again]
+print(json.dumps([calls_of(500), calls_of(2000)]))
+"""
+
+
+def test_the_work_for_thousands_of_objects_is_near_linear(folder):
+    for few, many in zip(*counted(OBJECTS, folder), strict=True):
+        assert many <= 4.2 * few
+
+
 class Key(str):
     """A text that counts how often it is compared."""
 
