@@ -247,7 +247,7 @@ class Reader:
     def close(self):
         pass
 
-    def read(self, targets):
+    def read(self, targets, are_new=False):
         if self.name in self._damaged:
             raise _error("CorruptCheckpoint", f"checkpoint {self.name}: shard-00000: checksum differs", "corrupt")
         _copy(self._checkpoint, targets)

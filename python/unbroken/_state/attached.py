@@ -18,7 +18,7 @@ from unbroken._state.compare.exactness import Exactness
 from unbroken.errors import Filling, Misconfigured, StateMismatch
 from unbroken._state.generators import GlobalGenerators
 from unbroken._state.names import segment_of_node
-from unbroken._state.order import GENERATORS, OBJECTS
+from unbroken._state.order import GENERATORS
 from unbroken._state.plan import Plan, missing_names, plan_root
 from unbroken._state.saved import Saved
 from unbroken._state.tree import encode, flatten, tensor_name, tensors_of
@@ -203,7 +203,7 @@ class Attached:
             plan.changed += self.generators.check(rng)
             plan.then(GENERATORS, lambda: self.generators.restore(rng))
         if run is not None and not plan.ways.only:
-            plan.then(OBJECTS, self._put_run, run)
+            plan.then(GENERATORS, self._put_run, run)
 
     def _schedules(self, plan: Plan):
         """Tells of an optimizer whether something attached steers it, or something that will be attached may."""
@@ -244,13 +244,15 @@ class Attached:
         self._done = list(dict.fromkeys([*self._carried_out(saved), *self.ways.texts()]))
 
     def verify(self, plan: Plan, names=None) -> None:
-        """The live state must be the saved one now, by digests. Errors: StateMismatch."""
+        """The live state must be the saved one now, by digests, but for what is known to be. Errors: StateMismatch."""
         saved = plan.saved
         capture = self.generators.guard(self.capture)  # asking a loader that has no iterator yet may draw
         adapters = {name: a for name, a in self._adapters.items() if names is None or name in names}
         if names is None:
             adapters["state"] = self._state_adapter
-        digests = call(self._digests, capture.tensors)
+        digests = {entry[0]: saved.spec(entry[0])[3] for entry in capture.tensors if plan.placed.holds(saved, entry)}
+        others = [entry for entry in capture.tensors if entry[0] not in digests]
+        digests |= zip((entry[0] for entry in others), call(self._digests, others) if others else (), strict=True)
         changed = differences(saved, capture, digests, adapters, plan.ignores)
         if changed:
             raise StateMismatch(

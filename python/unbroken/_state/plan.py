@@ -11,6 +11,7 @@ from __future__ import annotations
 from unbroken._state import tensors
 from unbroken._state.capture import Capture
 from unbroken._state.compare.classes import name_of
+from unbroken._state.compare.placed import Placed
 from unbroken._state.compare.settings import Settings
 from unbroken._state.dtypes import can_cast, describe
 from unbroken._state.names import join, segment_of_node, upwards
@@ -46,6 +47,7 @@ class Plan:
         self._copies: list = []
         self._destinations: list[tuple] = []
         self._in_place: dict[int, str] = {}  # address of a live tensor that is read into directly -> stored name
+        self.placed = Placed()
         self._steps: list[tuple] = []  # (order, function, nodes), then (order, function, values)
 
     # -- comparing
@@ -245,6 +247,7 @@ class Plan:
                 self._copies.append(copy)
             elif name in self._live:
                 self._in_place[pointer] = name
+                self.placed.add(pointer, name, nbytes)
             self._destinations.append((name, pointer, nbytes))
         self._steps = [(order, f, [self._value(node) for node in nodes]) for order, f, nodes in self._steps]
 
@@ -275,6 +278,7 @@ class Plan:
 
     def finish(self) -> None:
         """After the bytes arrived: strided and device tensors, then everything else in order."""
+        self.placed.finish(self._copies, [order for order, _, _ in self._steps])
         for copy in self._copies:
             copy()
         self._copies.clear()

@@ -9,18 +9,17 @@ from unbroken._state.tree import flatten, tensor_name, text
 
 
 def differences(saved: Saved, capture: Capture, digests, adapters, ignores) -> list[tuple[str, str, str]]:
-    """(name, saved, live) of what came back otherwise than it was saved; `digests` are those of the capture.
+    """(name, saved, live) of what came back otherwise than it was saved; `digests`: name -> that of a captured tensor.
 
     `ignores(name)`: that one need not be the saved one.
     """
     changed = []
-    live = {entry[0]: digest for entry, digest in zip(capture.tensors, digests, strict=True)}
     for name, node in capture.tree:
         adapter = adapters.get(name)
         if adapter is None or name not in saved.roots:
             continue
         if adapter.is_exact:
-            changed += _tensor_differences(saved, node, live, capture)
+            changed += _tensor_differences(saved, node, digests, capture)
         if adapter.is_exact_tree and node != saved.roots[name]:
             changed += _tree_differences(saved, saved.roots[name], node, segment_of_node(name))
     return [entry for entry in changed if not ignores(entry[0])]
