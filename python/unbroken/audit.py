@@ -16,7 +16,7 @@ from collections import deque
 from typing import NamedTuple
 
 from unbroken._state.attached import owners_of
-from unbroken._state.capture import Capture
+from unbroken._state.taking.capture import Capture
 from unbroken._state.compare.changed import Marks, attributes_of, is_open, is_tensor
 from unbroken._state.containers import root_adapter
 from unbroken._state.generators import handlers_of, is_global

@@ -17,7 +17,7 @@ from unbroken._process import ending
 from unbroken._native import call
 from unbroken._state.containers import root_adapter
 from unbroken._state.attached import OURS, owners_of
-from unbroken._state.capture import Capture
+from unbroken._state.taking.capture import Capture
 from unbroken._state.names import canonical
 from unbroken._state.view import HOST
 from unbroken.errors import Misconfigured, naming, say

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unbroken._native import call
 from unbroken._start.memory import SnapshotMemory
 from unbroken._state.attached import Attached
-from unbroken._state.capture import Capture
+from unbroken._state.taking.capture import Capture
 from unbroken.errors import Bug, Error, Misconfigured, say
 from unbroken._state.names import canonical
 from unbroken._state.view import HOST
@@ -35,7 +35,7 @@ class Saver:
         """The state now. Errors: Misconfigured, naming the path of what cannot be kept."""
         self._attached.generators.hand_over()
         later = self._watch.later
-        return self._attached.capture(frozenset() if later is None else later.choose(), reads)
+        return self._attached.capture(None if later is None else later.choose(), reads)
 
     def ask(self, wait: bool, tags: list[str]) -> Saving:
         """A save at the next boundary. Errors: Misconfigured (too many tags)."""
@@ -91,7 +91,7 @@ class Saver:
             if not is_due:
                 capture.later.clear()
             tree = canonical({"dict": capture.tree})
-            for name, value in self._attached.of_type(object):
+            for name, value in self._attached.of_type(object, capture.objects):
                 said = getattr(type(value), "_unbroken_provenance", None)
                 if said is not None:
                     call(self._session.describe, f"data.{name}"[:_KEY_MAX], said(value))

@@ -3,6 +3,11 @@
     capture(capture, name) -> node
     plan(node, name, plan)           compares, calls plan.fill / make / then
     is_exact, is_exact_tree          after a restore the tensors (the tree) must be the saved ones again
+
+and where a capture of it can be remembered (taking/memory.py):
+    look(look)                       shows all that `take` depends on
+    take(capture, name)              what `capture.part` gives to `capture`
+    owns                             its tensors may be parameters of an optimizer
 """
 
 from __future__ import annotations

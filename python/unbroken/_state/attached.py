@@ -10,8 +10,8 @@ from unbroken._state import tensors
 from unbroken._native import call
 from unbroken._state.accumulation import Accumulation
 from unbroken._state.adapters import placed, rich_leaves
-from unbroken._state.capture import Capture
-from unbroken._state.containers import StateAdapter, root_adapter
+from unbroken._state.taking.capture import Capture
+from unbroken._state.containers import ContainerAdapter, StateAdapter, root_adapter
 from unbroken._state.compare.classes import classes_of, name_of, plan_classes
 from unbroken._state.compare.differences import differences
 from unbroken._state.compare.exactness import Exactness
@@ -23,6 +23,7 @@ from unbroken._state.plan import Plan, missing_names, plan_root
 from unbroken._state.saved import Saved
 from unbroken._state.tree import encode, flatten, tensor_name, tensors_of
 from unbroken._state.permits.ways import Ways, some
+from unbroken._state.taking.memory import Memory
 
 OURS = ("rng", "run", "state")
 
@@ -47,6 +48,7 @@ class Attached:
         self._objects: dict[str, object] = {}
         self._adapters: dict[str, object] = {}
         self._state_adapter = StateAdapter(self.state)
+        self._memory = Memory()
 
     def add(self, name: str, value) -> None:
         """Errors: Misconfigured (a name twice or one of ours, an object that cannot be attached)."""
@@ -81,9 +83,9 @@ class Attached:
         """The name under which an object is attached."""
         return next((name for name, other in self._objects.items() if other is value), None)
 
-    def of_type(self, kind):
-        """(name, object) of all attached objects of a type, also of those in attached dicts and lists."""
-        for name, value in self._objects.items():
+    def of_type(self, kind, objects=None):
+        """(name, object) of all attached objects of a type, also of those in attached dicts and lists. `objects`: of these."""
+        for name, value in (self._objects if objects is None else objects).items():
             if isinstance(value, kind):
                 yield name, value
             elif isinstance(value, (dict, list)):
@@ -104,14 +106,17 @@ class Attached:
 
     # -- saving
 
-    def capture(self, may_wait=frozenset(), reads=True) -> Capture:
+    def capture(self, may_wait=None, reads=True) -> Capture:
         """The state now. Errors: Misconfigured, naming the path of what cannot be kept."""
         capture = Capture(self._owners(), may_wait, reads)
+        parts = self._memory.begin(capture, {segment_of_node(name): adapter for name, adapter in self._adapters.items()})
+        bare = {name for name, one in self._adapters.items() if isinstance(one, ContainerAdapter) and segment_of_node(name) in parts}
+        capture.objects = {name: value for name, value in self._objects.items() if name not in bare}
         for name, adapter in self._adapters.items():
             capture.root(name, adapter)
         capture.root("state", self._state_adapter)
         capture.tree.append(["rng", self.generators.capture()])
-        capture.tree.append(["run", self._run_node(self.exactness.take(self._objects))])
+        capture.tree.append(["run", self._run_node(capture.objects, self.exactness.take(capture.objects))])
         return capture
 
     def names(self) -> list[str]:
@@ -130,7 +135,7 @@ class Attached:
 
         return [OptimizerAdapter(optimizer).remember() for _, optimizer in self.of_type(torch.optim.Optimizer)]
 
-    def _run_node(self, exactness):
+    def _run_node(self, objects, exactness):
         epochs = [[name, epoch] for name, epoch in self.epochs.items() if name in self._objects]
         pairs = [["epoch", self.epoch], ["epochs", {"dict": epochs}]]
         done = list(dict.fromkeys([*self._done, *self.ways.texts()]))
@@ -139,7 +144,7 @@ class Attached:
         pairs += [["parent", self.parent]] if self.parent else []
         pairs += [["late", sorted(self.late)]] if self.late else []
         pairs += [["exactness", exactness]] if exactness else []
-        classes = classes_of(self._objects)
+        classes = classes_of(objects)
         pairs += [["classes", encode(classes)]] if classes else []
         return {"dict": pairs}
 

@@ -30,7 +30,7 @@ class ContainerAdapter:
     there yet. Plain values and the items of sets are replaced by the saved ones.
     """
 
-    is_exact = True
+    is_exact = owns = True
 
     def __init__(self, value):
         self.value = value
@@ -39,8 +39,14 @@ class ContainerAdapter:
     def is_exact_tree(self):
         return all(tensors.is_tensor(leaf) for leaf in rich_leaves(self.value))
 
-    def capture(self, capture, name):
+    def look(self, look):
+        look.value(self.value)
+
+    def take(self, capture, name):
         return capture.value(self.value, name)
+
+    def capture(self, capture, name):
+        return capture.part(name, self)
 
     def plan(self, node, name, plan):
         plan_value(self.value, node, name, plan, None)

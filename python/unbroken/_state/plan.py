@@ -9,7 +9,7 @@ in place where the live tensor is contiguous. `finish` puts everything else into
 from __future__ import annotations
 
 from unbroken._state import tensors
-from unbroken._state.capture import Capture
+from unbroken._state.taking.capture import Capture
 from unbroken._state.compare.classes import name_of
 from unbroken._state.compare.placed import Placed
 from unbroken._state.compare.settings import Settings

@@ -24,6 +24,22 @@ def _torch():
     return _torch_side
 
 
+def array_types() -> frozenset:
+    """The types of arrays that `view` takes."""
+    numpy = sys.modules.get("numpy")
+    return frozenset() if numpy is None else frozenset({numpy.ndarray, numpy.memmap})
+
+
+def plain_types() -> frozenset:
+    """The types of tensors and arrays that `view` takes."""
+    return array_types() | (_torch().PLAIN if hasattr(sys.modules.get("torch"), "Tensor") else frozenset())
+
+
+def facts(several):
+    """Of tensors of torch: all that their views depend on, in lists. Errors: any, where one has no plain memory."""
+    return _torch().facts(several)
+
+
 def is_array(value) -> bool:
     """True for a NumPy array of any sort."""
     numpy = sys.modules.get("numpy")

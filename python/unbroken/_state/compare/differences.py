@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unbroken._state.capture import Capture
+from unbroken._state.taking.capture import Capture
 from unbroken._state.names import segment_of_node
 from unbroken._state.saved import Saved
 from unbroken._state.tree import flatten, tensor_name, text

@@ -58,6 +58,27 @@ class _Held:
         return [*(seen if self._written is None else self._written), *(self.arrivals.changed if self.arrivals else ())]
 
 
+class Waiting:
+    """The parameters of some optimizers and their state, as far as they may be copied later."""
+
+    def __init__(self, optimizers):
+        self._optimizers = optimizers
+        self.earned = frozenset(map(id, optimizers))
+
+    @functools.cached_property
+    def _ids(self) -> set[int]:
+        found = set()
+        for one in self._optimizers:
+            found.update(id(p) for group in one.param_groups for p in group["params"] if _is_ours(p))
+            for state in one.state.values():
+                found.update(id(value) for value in state.values() if isinstance(value, torch.Tensor) and _is_ours(value))
+        return found
+
+    def covers(self, tensor, nbytes: int) -> bool:
+        """True for a tensor of one of them."""
+        return nbytes >= _BYTES_MIN and id(tensor) in self._ids
+
+
 class Later:
     """The attached optimizers of one run. Threads: the trainer's; fence() any."""
 
@@ -89,15 +110,9 @@ class Later:
             elif watched.seen:  # a step that was skipped, or taken elsewhere: it has to be earned again
                 watched.seen, self._unproved = 0, _PROVED_WHOLE
 
-    def choose(self) -> set[int]:
-        """The ids of the tensors that may be copied later at this boundary."""
-        found = set()
-        for watched in self._watched.values():
-            if watched.seen >= _SEEN_MIN:
-                found.update(id(p) for group in watched.optimizer.param_groups for p in group["params"] if _is_ours(p))
-                for state in watched.optimizer.state.values():
-                    found.update(id(value) for value in state.values() if isinstance(value, torch.Tensor) and _is_ours(value))
-        return found
+    def choose(self) -> Waiting:
+        """What may be copied later at this boundary."""
+        return Waiting([watched.optimizer for watched in self._watched.values() if watched.seen >= _SEEN_MIN])
 
     def hold(self, capture, arrivals):
         """The save of `capture` is being taken, after fence(). (whether all that it copies later is still to be proved,

@@ -87,11 +87,11 @@ def _check_own_state(module, name):
 class ModuleAdapter:
     """A module: parameters, persistent buffers and extra state under the module's own names, in place."""
 
-    is_exact, is_exact_tree = True, False
+    is_exact, is_exact_tree, owns = True, False, True
 
     def __init__(self, module):
         self.module = module
-        self._is_checked = False
+        self._is_checked = self._has_extras = False
 
     def _check(self, name):
         if not self._is_checked:
@@ -102,17 +102,57 @@ class ModuleAdapter:
         """(own name, tensor) of everything it owns."""
         return [(name, value) for name, kind, value, _ in members(self.module) if kind == "tensor"]
 
-    def capture(self, capture, name):
+    def look(self, look):
+        self._has_extras = False
+        self._look_below(self.module, look)
+
+    def _look_below(self, module, look):
+        """As `members` goes."""
+        module = unwrap(module)
+        kind, modules, loose = type(module), module._modules, module._non_persistent_buffers_set
+        names, values = [*module._parameters, *module._buffers], [*module._parameters.values(), *module._buffers.values()]
+        look.marks += (kind, len(module._parameters), len(names), len(modules))
+        look.marks += names
+        if loose:
+            look.marks.append(frozenset(loose))
+            values = [value for name, value in zip(names, values, strict=True) if name not in loose]
+        if None in map(type, values):
+            look.marks += [value is None for value in values]
+            values = [value for value in values if value is not None]
+        look.items(values)
+        self._has_extras = self._has_extras or kind.get_extra_state is not torch.nn.Module.get_extra_state
+        for name, child in modules.items():
+            look.marks.append(name)
+            if child is not None:
+                self._look_below(child, look)
+
+    def take(self, capture, name):
+        """{member: node} of the tensors."""
         self._check(name)
-        pairs = []
-        capture.encoder.enter(pairs, name)
-        for member, kind, value, part in members(self.module):
-            path = join(name, member)
+        nodes = {}
+        marker: list = []
+        capture.encoder.enter(marker, name)
+        self._has_extras = False
+        for member, kind, value, _ in members(self.module):
             if kind == "tensor":
-                pairs.append([member, capture.tensor(value, path)])
+                nodes[member] = capture.tensor(value, join(name, member))
+            else:
+                self._has_extras = True
+        capture.encoder.leave(marker)
+        return {"dict": [[member, node] for member, node in nodes.items()]}
+
+    def capture(self, capture, name):
+        node = capture.part(name, self)
+        if not self._has_extras:
+            return node
+        nodes, pairs = dict(node["dict"]), []
+        capture.encoder.enter(pairs, name)
+        for member, kind, _, part in members(self.module):
+            if kind == "tensor":
+                pairs.append([member, nodes[member]])
                 continue
             with capture.as_(in_place=False, anew=True, is_exact=False):
-                pairs.append([member, capture.value(part.get_extra_state(), path)])
+                pairs.append([member, capture.value(part.get_extra_state(), join(name, member))])
         capture.encoder.leave(pairs)
         return {"dict": pairs}
 

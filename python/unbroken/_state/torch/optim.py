@@ -73,21 +73,48 @@ class OptimizerAdapter:
         parameters = [group["params"] for group in self.optimizer.param_groups]
         return (owners or Owners(())).names(parameters, name)
 
-    def capture(self, capture, name):
+    def look(self, look):
+        groups, state = self.optimizer.param_groups, self.optimizer.state
+        parameters = [parameter for group in groups for parameter in group["params"]]
+        ids, keys = list(map(id, parameters)), list(map(id, state))
+        look.marks += (type(self.optimizer), len(keys), len(groups), *(len(group["params"]) for group in groups))
+        look.marks += ids
+        look.marks += keys
+        for own in state.values() if ids == keys else map(state.get, parameters):
+            if own:
+                look.value(own)
+            else:
+                look.marks.append(None)
+
+    def take(self, capture, name):
+        """(node of the states of parameters, names of the parameters of each group)."""
         names = self._names(capture.owners, name)
-        encoder = capture.encoder
         groups = self.optimizer.param_groups
         of_parameter = dict(
             pair for group, own in zip(groups, names, strict=True) for pair in zip(group["params"], own, strict=True)
         )
         marker: list = []
-        encoder.enter(marker, name)
+        capture.encoder.enter(marker, name)
         with capture.as_(in_place=True, anew=True):
-            node = self._node(capture, name, groups, names, of_parameter)
-        encoder.leave(marker)
-        return node
+            node = self._states(capture, name, of_parameter)
+        capture.encoder.leave(marker)
+        capture.optimizers.add(id(self.optimizer))
+        return node, names
 
-    def _node(self, capture, name, groups, names, of_parameter):
+    def capture(self, capture, name):
+        states, names = capture.part(name, self)
+        others = {key: value for key, value in self.optimizer.state.items() if not isinstance(key, torch.Tensor)}
+        marker: list = []
+        capture.encoder.enter(marker, name)
+        with capture.as_(in_place=True, anew=True):
+            groups = self._groups(capture, self.optimizer.param_groups, names, name)
+            pairs = [["state", states], ["param_groups", groups]]
+            if others:
+                pairs.append(["others", capture.value(others, f"{name}.others")])
+        capture.encoder.leave(marker)
+        return {"dict": pairs}
+
+    def _states(self, capture, name, of_parameter):
         states = []
         for parameter, state in self.optimizer.state.items():
             if isinstance(parameter, torch.Tensor) and parameter not in of_parameter:
@@ -101,11 +128,7 @@ class OptimizerAdapter:
                 capture.like = parameter
                 states.append([own, capture.value(dict(self.optimizer.state[parameter]), f"{name}.state.{own}")])
         capture.like = None
-        others = {key: value for key, value in self.optimizer.state.items() if not isinstance(key, torch.Tensor)}
-        pairs = [["state", {"dict": states}], ["param_groups", self._groups(capture, groups, names, name)]]
-        if others:
-            pairs.append(["others", capture.value(others, f"{name}.others")])
-        return {"dict": pairs}
+        return {"dict": states}
 
     def _groups(self, capture, groups, names, name):
         nodes = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 
 from unbroken._state.dtypes import NAME_TO_TORCH, TORCH_TO_NAME
@@ -9,7 +11,8 @@ from unbroken.errors import Misconfigured
 from unbroken._state.view import HOST, View, do_elements_meet
 from unbroken._state.tree import refuse
 
-_PLAIN = {torch.Tensor, torch.nn.Parameter} | ({torch.nn.Buffer} if hasattr(torch.nn, "Buffer") else set())
+#: the types of tensors that `view` takes
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, *([torch.nn.Buffer] if hasattr(torch.nn, "Buffer") else ())})
 #: dtypes of which few operations exist, moved as integers of the same size
 _RAW = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -30,7 +33,7 @@ def _check(tensor, name):
         raise refuse(name, "the parameter is not initialised yet: run one batch before it is attached")
     if tensor.is_nested:
         raise refuse(name, "nested tensors are not supported: keep the list that unbind() gives, or a padded tensor")
-    if type(tensor) not in _PLAIN:
+    if type(tensor) not in PLAIN:
         kind = type(tensor)
         raise refuse(name, f"{kind.__module__}.{kind.__qualname__} is a subclass of Tensor without __tensor_flatten__")
     if tensor.is_quantized:
@@ -41,9 +44,26 @@ def _check(tensor, name):
         raise refuse(name, "a tensor on the meta device has no bytes")
 
 
+#: all that the view of a tensor depends on (memory that was freed has another address), called for many without a line of
+#: Python for each
+_FACTS = (
+    torch.Tensor.data_ptr,
+    torch.Tensor.stride,
+    *map(operator.attrgetter, ("shape", "dtype", "is_cpu")),
+    torch.Tensor.is_conj,
+    torch.Tensor.is_neg,
+    *([torch.Tensor.has_names] if hasattr(torch.Tensor, "has_names") else ()),
+)
+
+
+def facts(several):
+    """tensors.facts."""
+    return [list(map(fact, several)) for fact in _FACTS]
+
+
 def is_subclass(value) -> bool:
     """True for a tensor that is neither a Tensor, a Parameter nor a Buffer."""
-    return type(value) not in _PLAIN
+    return type(value) not in PLAIN
 
 
 def _is_lazy(tensor) -> bool:
@@ -62,7 +82,7 @@ def _host(tensor):
 
 def why_no_write(tensor) -> str | None:
     """tensors.check_in_place. Of what `view` refuses, it says nothing."""
-    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_nested:
+    if type(tensor) not in PLAIN or tensor.layout is not torch.strided or tensor.is_nested:
         return None
     if tensor._is_zerotensor():
         return "the tensor is a constant zero"
