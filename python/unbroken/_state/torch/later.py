@@ -87,6 +87,7 @@ class Later:
         self._watched: dict[int, _Watched] = {}
         self._unproved = _PROVED_WHOLE
         self._held = None
+        self._keep = None  # the memory that is copied, until it is
         self._handle = register_optimizer_step_pre_hook(self._before_step)
 
     def add(self, optimizer) -> None:
@@ -118,7 +119,7 @@ class Later:
         """The save of `capture` is being taken, after fence(). (whether all that it copies later is still to be proved,
         a function that gives the indices of what was written since now)."""
         _make_others_wait()
-        self._held = _Held(capture, arrivals)
+        self._held, self._keep = _Held(capture, arrivals), capture.keep
         _HOLDING.add(self)
         is_proved_whole = self._is_proved_whole or self._unproved > 0
         self._unproved = max(0, self._unproved - 1)
@@ -132,7 +133,7 @@ class Later:
                 call(self._session.fence)
             if self._held.arrivals is not None:
                 device.streams().before_step()
-            self._held = None
+            self._held = self._keep = None
             _HOLDING.discard(self)
 
     def close(self) -> None:
