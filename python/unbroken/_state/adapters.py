@@ -2,6 +2,7 @@
 
     capture(capture, name) -> node
     plan(node, name, plan)           compares, calls plan.fill / make / then
+    is_placed                        a restore calls none of its code, and puts into place what was read and decoded
     is_exact, is_exact_tree          after a restore the tensors (the tree) must be the saved ones again
 
 and where a capture of it can be remembered (taking/memory.py):
@@ -17,7 +18,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 
 from unbroken._state import tensors
 from unbroken._state.generators import GeneratorAdapter, handlers_of
-from unbroken._state.names import join, segment_of_node
+from unbroken._state.names import join, segment, segment_of_node
 from unbroken._state.stateful import StatefulAdapter
 from unbroken._state.tree import encode
 
@@ -51,7 +52,7 @@ def leaves(value, name: str, _around=()):
         for key, item in value.items() if isinstance(value, DICTS) else enumerate(value):
             if type(key) in _PLAIN and type(item) in _PLAIN:
                 continue
-            path = join(name, segment_of_node(encode(key, name)))
+            path = join(name, segment(key) if type(key) is str and key.isascii() else segment_of_node(encode(key, name)))
             if tensors.is_tensor(item):  # most are
                 yield path, item
             else:
@@ -60,9 +61,22 @@ def leaves(value, name: str, _around=()):
         yield name, value
 
 
-def rich_leaves(value):
-    """The same without names."""
-    return (leaf for _, leaf in leaves(value, ""))
+def rich_leaves(value, _around=()):
+    """The objects with a state of their own in a value, depth first."""
+    if isinstance(value, _CONTAINERS):
+        items = list(value.values()) if isinstance(value, DICTS) else value
+        if id(value) in _around or set(map(type, items)) <= _PLAIN | tensors.plain_types():
+            return
+        for item in items:
+            yield from rich_leaves(item, (*_around, id(value)))
+    elif type(value) not in _PLAIN and not tensors.is_tensor(value) and adapter_of(value) is not None:
+        yield value
+
+
+def rich_paths(value, name: str):
+    """(name, object) of the objects with a state of their own in a value."""
+    if next(rich_leaves(value), None) is not None:
+        yield from ((path, leaf) for path, leaf in leaves(value, name) if not tensors.is_tensor(leaf))
 
 
 def placed(value, name: str):

@@ -37,7 +37,11 @@ class ContainerAdapter:
 
     @property
     def is_exact_tree(self):
-        return all(tensors.is_tensor(leaf) for leaf in rich_leaves(self.value))
+        return next(rich_leaves(self.value), None) is None
+
+    @property
+    def is_placed(self):
+        return self.is_exact_tree
 
     def look(self, look):
         look.value(self.value)
@@ -90,6 +94,10 @@ def _torch_size():
 
 
 def _plan_dict(live, node, name, plan):
+    keys, pairs = list(live), pairs_of(node)
+    if set(map(type, keys)) <= {str} and keys == [key for key, _ in pairs]:
+        if plan.fills([item for _, item in pairs], list(live.values())):
+            return
     found = {}
     for key in live:
         found[join(name, segment_of_node(encode(key, name)))] = key
@@ -139,7 +147,7 @@ def _plan_items(live, items, name, plan, put):
 class StateAdapter:
     """`run.state`: takes whatever was saved. Keys that the checkpoint lacks stay, and are reported."""
 
-    is_exact, is_exact_tree = True, False
+    is_exact, is_exact_tree, is_placed = True, False, True
 
     def __init__(self, state: dict):
         self.state = state

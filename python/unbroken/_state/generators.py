@@ -146,6 +146,7 @@ class GeneratorAdapter:
     """One attached generator; other sorts of state (PCG64 for MT19937) are a difference."""
 
     is_exact = is_exact_tree = True
+    is_placed = False
 
     def __init__(self, generator):
         self.generator = generator

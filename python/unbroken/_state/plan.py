@@ -42,6 +42,8 @@ class Plan:
         self.grown: list[str] = []  # lists of another length, in words
         self._live: dict[str, object] = {}  # stored name -> live tensor that takes the bytes
         self._memory: dict[tuple, str] = {}  # memory of a live tensor -> stored name
+        self._pointers: dict[int, str] = {}  # address of a live tensor -> a stored name
+        self._direct: dict[str, int] = {}  # stored name -> address, of what `fills` took
         self._make: dict[str, tuple] = {}  # stored name -> (tag, like)
         self._made: dict[str, object] = {}
         self._copies: list = []
@@ -49,6 +51,7 @@ class Plan:
         self._in_place: dict[int, str] = {}  # address of a live tensor that is read into directly -> stored name
         self.placed = Placed()
         self._steps: list[tuple] = []  # (order, function, nodes), then (order, function, values)
+        self.calls_others = False  # code that is neither ours nor torch's has its part in it
 
     # -- comparing
 
@@ -179,6 +182,9 @@ class Plan:
         if (dtype, shape) != (view.dtype, view.shape) and not is_cast:
             self.changed.append((name, describe(dtype, shape), view.text))
             return
+        tied = self._pointers.setdefault(view.pointer, canon) if view.memory else canon
+        if tied in self._direct:  # to what `fills` took
+            self._memory.setdefault(tensors.view(self._homes[tied], tied, reads=False).memory, tied)
         other = self._homes.get(canon)
         if other is not None and tensors.view(other, name, reads=False).memory != view.memory:
             self.changed.append((name, f"{view.text} tied to {canon}", f"{view.text} of its own"))
@@ -193,6 +199,26 @@ class Plan:
             self.then(CASTS, lambda value: tensors.assign(live, value), node)
         else:
             self._homes[canon] = self._live[canon] = live
+
+    def fills(self, nodes, lives) -> bool:
+        """As `fill` for many that simply fit, all of them or none: False where one wants a closer look."""
+        names = [node.get("tensor") if type(node) is dict else None for node in nodes]
+        found = None if self.ways or self._left_out else tensors.straight(lives)
+        if found is None or None in names or not self.saved.aliases.keys().isdisjoint(names):
+            return False
+        pointers, dtypes, shapes = found
+        specs = [self.saved.specs.get(name, (None, None)) for name in names]
+        if dtypes != [spec[0] for spec in specs] or shapes != [spec[1] for spec in specs]:
+            return False
+        direct = dict(zip(names, pointers, strict=True))
+        is_first = direct.keys().isdisjoint(self._homes) and self._pointers.keys().isdisjoint(pointers)
+        if not is_first or len(direct) < len(names) or len(set(pointers)) < len(names):
+            return False
+        self._live.update(zip(names, lives, strict=True))
+        self._homes.update(zip(names, lives, strict=True))
+        self._pointers.update(zip(pointers, names, strict=True))
+        self._direct.update(direct)
+        return True
 
     def _note_unfilled(self, node, live):
         if tensor_name(node) is None or tensors.composed(live) is not None:
@@ -242,7 +268,7 @@ class Plan:
             else:
                 continue
             self._made[name] = target
-            pointer, copy = tensors.destination(target)
+            pointer, copy = (self._direct[name], None) if name in self._direct else tensors.destination(target)
             if copy is not None:
                 self._copies.append(copy)
             elif name in self._live:
@@ -278,7 +304,7 @@ class Plan:
 
     def finish(self) -> None:
         """After the bytes arrived: strided and device tensors, then everything else in order."""
-        self.placed.finish(self._copies, [order for order, _, _ in self._steps])
+        self.placed.finish(bool(self._copies or self._cast or self.calls_others))
         for copy in self._copies:
             copy()
         self._copies.clear()

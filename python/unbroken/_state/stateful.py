@@ -10,10 +10,16 @@ from unbroken._state.tree import decode, encode, tensors_of
 from unbroken.errors import StateMismatch
 
 
+def is_foreign(value) -> bool:
+    """True where its load_state_dict may call code that is neither ours nor torch's."""
+    is_ours = type(value).__module__.startswith(("torch.", "unbroken.torch."))
+    return not is_ours or any(hasattr(part, "load_state_dict") for part in getattr(value, "__dict__", {}).values())
+
+
 class StatefulAdapter:
     """Any object with state_dict and load_state_dict: it gets back whole what it gave."""
 
-    is_exact = is_exact_tree = False
+    is_exact = is_exact_tree = is_placed = False
 
     def __init__(self, value):
         self.value = value
@@ -29,6 +35,7 @@ class StatefulAdapter:
         differences = getattr(self.value, "_unbroken_differences", None)  # our own objects say what differs
         if differences is not None:
             plan.changed += differences(decode(node, lambda tag, tensor: None), name)
+        plan.calls_others = plan.calls_others or is_foreign(self.value)
         plan.then(OBJECTS, lambda state: self._load(state, name), node)
 
     def _devices(self, name):

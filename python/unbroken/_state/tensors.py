@@ -40,6 +40,17 @@ def facts(several):
     return _torch().facts(several)
 
 
+def straight(several):
+    """(addresses, dtypes, shapes) of tensors of torch that all stand as their logical bytes in plain memory; None where one
+    does not, or is another thing."""
+    if not several or not set(map(type, several)) <= plain_types() - array_types():
+        return None
+    try:
+        return _torch().straight(several)
+    except (RuntimeError, NotImplementedError):  # one has no memory of this sort
+        return None
+
+
 def is_array(value) -> bool:
     """True for a NumPy array of any sort."""
     numpy = sys.modules.get("numpy")

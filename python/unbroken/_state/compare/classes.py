@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from unbroken._state.adapters import leaves
+from unbroken._state.adapters import rich_paths
 from unbroken._state.names import join, segment
-from unbroken._state.tensors import is_tensor
 from unbroken._state.tree import text
 
 _WRAPPERS = ("accelerate", "lightning", "pytorch_lightning", "lightning_fabric")  # what these put around is no other class
@@ -38,9 +37,7 @@ def classes_of(objects: dict) -> dict[str, str]:
                     note(one, join(inner, str(i)), kinds, around_it)
 
     for name, value in objects.items():
-        for path, leaf in leaves(value, segment(name)):
-            if is_tensor(leaf):
-                continue
+        for path, leaf in rich_paths(value, segment(name)):
             for kinds in (torch.optim.Optimizer, SCHEDULER_KINDS, SCALERS):
                 note(leaf, path, kinds)
     return found

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from unbroken._state.order import CONTAINERS, GENERATORS, OPTIMIZERS
-
-_OURS = {CONTAINERS, GENERATORS, OPTIMIZERS}  # steps of a plan that run no code of a user's, and write no tensor
-
 
 class Placed:
     """The live memory that a plan has bytes read into."""
@@ -13,22 +9,22 @@ class Placed:
     def __init__(self):
         self._names: dict[int, str] = {}  # address -> stored name
         self._ends: dict[int, int] = {}
-        self._is_sure = False
+        self.is_sure = False  # no tensor that was filled was written since
 
     def add(self, pointer: int, name: str, nbytes: int) -> None:
         self._names[pointer], self._ends[pointer] = name, pointer + nbytes
 
-    def finish(self, copies, orders) -> None:
-        """What runs now that the bytes are there: `copies` into live memory, and the steps of these orders."""
+    def finish(self, writes: bool) -> None:
+        """The bytes are there. `writes`: what runs now copies or converts into live memory, or is foreign code, which could."""
         begins = sorted(self._ends)
         are_apart = all(self._ends[a] <= b for a, b in zip(begins, begins[1:], strict=False))
-        self._is_sure = are_apart and not copies and _OURS.issuperset(orders)
+        self.is_sure = are_apart and not writes
 
     def holds(self, saved, captured) -> bool:
         """True where a captured tensor is what was read for it: the same type, at the same place, in one piece."""
         name, dtype, shape, strides, pointer, _ = captured
         stored = saved.canon(name)
-        if not self._is_sure or self._names.get(pointer) != stored:
+        if not self.is_sure or self._names.get(pointer) != stored:
             return False
         return saved.specs[stored][:2] == (dtype, shape) and _is_packed(shape, strides)
 

@@ -44,7 +44,7 @@ class SchedulerAdapter:
     Functions of LambdaLR and the like are code and stay those of the script.
     """
 
-    is_exact, is_exact_tree = True, True
+    is_exact, is_exact_tree, is_placed = True, True, False
 
     def __init__(self, scheduler):
         self.scheduler = scheduler
@@ -58,6 +58,7 @@ class SchedulerAdapter:
         compare_keys(node, live, name, plan)
         plan_settings(live, node, name, plan)
         plan.make(node)
+        plan.calls_others = plan.calls_others or type(self.scheduler).__module__.partition(".")[0] != "torch"
         plan.then(SCHEDULERS, self.scheduler.load_state_dict, node)
 
 
@@ -102,7 +103,7 @@ def plan_settings(live, saved, name, plan):
 class ScalerAdapter(StatefulAdapter):
     """torch.amp.GradScaler; after loading, unscale_ works before the first scale."""
 
-    is_exact, is_exact_tree = True, True
+    is_exact, is_exact_tree, is_placed = True, True, False
 
     def plan(self, node, name, plan):
         if plan.skips_part(node, name):
@@ -111,6 +112,7 @@ class ScalerAdapter(StatefulAdapter):
         compare_keys(node, live, name, plan)
         plan_settings(live, node, name, plan)
         plan.make(node)
+        plan.calls_others = plan.calls_others or type(self.value).__module__.partition(".")[0] != "torch"
         plan.then(SCHEDULERS, self._put, node)
 
     def _put(self, state):

@@ -87,7 +87,7 @@ def _check_own_state(module, name):
 class ModuleAdapter:
     """A module: parameters, persistent buffers and extra state under the module's own names, in place."""
 
-    is_exact, is_exact_tree, owns = True, False, True
+    is_exact, is_exact_tree, is_placed, owns = True, False, True, True
 
     def __init__(self, module):
         self.module = module
@@ -162,7 +162,10 @@ class ModuleAdapter:
             plan.changed.append((name, plan.saved.describe(node), "a module"))
             return
         saved = {key if isinstance(key, str) else canonical(key): item for key, item in pairs_of(node)}
-        for member, kind, value, part in members(self.module):
+        own = list(members(self.module))
+        if list(saved) == [member for member, *_ in own] and plan.fills(list(saved.values()), [value for _, _, value, _ in own]):
+            return
+        for member, kind, value, part in own:
             path = join(name, member)
             if member not in saved:
                 plan.missing.append(path)
@@ -177,6 +180,7 @@ class ModuleAdapter:
             if plan.skips_part(item, path):
                 continue
             plan.make(item)
+            plan.calls_others = True
             plan.then(MODULES, part.set_extra_state, item)
         for member, item in saved.items():
             plan.unread_below(item, join(name, member))

@@ -64,7 +64,7 @@ def _with_attach_name(attach: str, name: str) -> str:
 class OptimizerAdapter:
     """One optimizer. Captures and plans carry the `owners` of all attached parameters."""
 
-    is_exact, is_exact_tree = True, False
+    is_exact, is_exact_tree, is_placed = True, False, True
 
     def __init__(self, optimizer):
         self.optimizer = optimizer

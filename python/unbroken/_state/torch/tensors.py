@@ -17,6 +17,7 @@ PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, *([torch.nn.Buffer] if hasa
 _RAW = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
+_HEAP_MIN = 1 << 46  # no address of plain memory is lower
 _NAMES = {getattr(torch, name): ours for name, ours in TORCH_TO_NAME.items() if hasattr(torch, name)}
 
 
@@ -59,6 +60,15 @@ _FACTS = (
 def facts(several):
     """tensors.facts."""
     return [list(map(fact, several)) for fact in _FACTS]
+
+
+def straight(several):
+    """tensors.straight."""
+    pointers, _, shapes, dtypes, on_cpu, *lazy = facts(several)
+    is_plain = all(on_cpu) and all(map(torch.Tensor.is_contiguous, several)) and not any(map(any, lazy))
+    if not is_plain or min(pointers) < _HEAP_MIN:
+        return None
+    return pointers, [_NAMES.get(dtype) for dtype in dtypes], list(map(tuple, shapes))
 
 
 def is_subclass(value) -> bool:
@@ -108,7 +118,7 @@ def as_plain(tensor):
 
 def _check_memory(tensor, pointer, name):
     # A freed one points to its offset from null, far below the heap: no need to ask the others.
-    if pointer < 1 << 46 and not tensor._is_zerotensor() and tensor.untyped_storage().nbytes() == 0:
+    if pointer < _HEAP_MIN and not tensor._is_zerotensor() and tensor.untyped_storage().nbytes() == 0:
         raise refuse(name, "the memory of the tensor was freed")
 
 
