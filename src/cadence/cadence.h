@@ -72,8 +72,8 @@ struct CadencePlan {
   std::uint32_t recoveries = 0;  ///< measured; 0: recovery_s is assumed
   double mtti_s = 0;             ///< infinite where no failures are expected
   double efficiency = 1;
-  double failures = 0;   ///< that lost work, in all lives
-  double node_days = 0;  ///< in all lives
+  double failures = 0;   ///< that lost work, in the lives known
+  double node_days = 0;  ///< in the lives known
   double prior_per_1000_node_days = 0;
   double prior_node_days = 0;  ///< the prior counts as so much watching; 0: not known
   std::uint32_t saves = 0;     ///< measured

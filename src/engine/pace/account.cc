@@ -15,8 +15,13 @@ namespace unbroken {
 namespace {
 
 constexpr std::uint64_t kBytesRead = 16384;
-/// Lives further back than this are known by the journal alone.
+/// Lives further back than this say nothing.
 constexpr std::size_t kAccountsRead = 64;
+
+std::span<const Attempt> newest_lives(const History& history) {
+  const std::span all(history.attempts());
+  return all.last(std::min(all.size(), kAccountsRead));
+}
 
 Json numbers(const std::vector<double>& values) {
   Json out = Json::array();
@@ -112,10 +117,10 @@ PastLife life_of(const Attempt& attempt, const std::optional<Account>& account) 
   out.nodes = 1;
   out.saves = attempt.commits;
   if (!account) {
-    // When it died is not known, only that it lived to its last commit.
+    // That it lived to its last commit is all that is known: how it ended, and what it lost, is not.
     out.seconds =
         static_cast<double>(std::max<std::int64_t>(attempt.last_sign_unix_ms - attempt.at_unix_ms, 0)) / 1e3;
-    out.has_lost_work = attempt.commits > 0;
+    out.has_lost_work = false;
     return out;
   }
   out.seconds = account->alive_s;
@@ -221,13 +226,10 @@ Result<Account> decode_account(std::string_view bytes) {
 
 Past read_past(const Seams& seams, const History& history, const Deadline& by) {
   Past out;
-  const std::vector<Attempt>& attempts = history.attempts();
-  for (std::size_t i = 0; i < attempts.size(); ++i) {
+  for (const Attempt& attempt : newest_lives(history)) {
     std::optional<Account> account;
-    if (i + kAccountsRead >= attempts.size())
-      if (auto read = account_of(seams, history, attempts[i], by); read.ok())
-        account = std::move(read).value();
-    out.lives.push_back(life_of(attempts[i], account));
+    if (auto read = account_of(seams, history, attempt, by); read.ok()) account = std::move(read).value();
+    out.lives.push_back(life_of(attempt, account));
     out.has_lost_work = out.lives.back().has_lost_work;
     if (account) out.last = std::move(account);
   }
@@ -236,9 +238,9 @@ Past read_past(const Seams& seams, const History& history, const Deadline& by) {
 
 KeptPromises read_promises(const Seams& seams, const History& history, const Deadline& by) {
   KeptPromises out;
-  const std::vector<Attempt>& attempts = history.attempts();
+  const std::span<const Attempt> attempts = newest_lives(history);
   bool is_newest = true;
-  for (std::size_t i = attempts.size(); i-- > 0 && i + kAccountsRead >= attempts.size();) {
+  for (std::size_t i = attempts.size(); i-- > 0;) {
     const auto account = account_of(seams, history, attempts[i], by);
     if (!account.ok()) continue;
     const Account& a = account.value();

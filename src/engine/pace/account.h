@@ -1,7 +1,8 @@
 #pragma once
 // The account: what a life tells of itself for the lives after it and for `unbroken explain`: how long it has
 // lived, how far it came, what its saves cost, and the interval it keeps. Advisory: one small object for each
-// attempt, replaced now and then. Where one is missing or damaged, the journal alone speaks for that life.
+// attempt, replaced now and then. Where one is missing or damaged, the journal tells how long that life
+// was at least, and nothing tells what it lost.
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -46,7 +47,8 @@ std::string encode_account(const Account& account);
 /// Errors: corrupt: ignore it.
 Result<Account> decode_account(std::string_view bytes);
 
-/// What the lives so far left behind.
+/// What the newest 64 lives left behind. One without an account is time until its last commit, and no
+/// failure.
 struct Past {
   std::vector<PastLife> lives;  ///< oldest first
   std::optional<Account> last;  ///< the newest account there is
