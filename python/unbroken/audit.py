@@ -150,8 +150,8 @@ class _Covered:
             modules = (part for part in self._keep if isinstance(part, torch.nn.Module))
             inside = (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
             tensors = (part for part in (*self._keep, *inside) if isinstance(part, torch.Tensor))
-            self._memory = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-        return value.untyped_storage().data_ptr() in self._memory
+            self._memory = {_memory_of(tensor) for tensor in tensors} - {None}
+        return _memory_of(value) in self._memory
 
     def _add(self, value):
         pending = [value]
@@ -162,6 +162,14 @@ class _Covered:
             self._ids.add(id(value))
             self._keep.append(value)
             pending += _belongings(value, self.tensors)
+
+
+def _memory_of(tensor) -> int | None:
+    """Where its storage is; None for one that has none of its own, such as a sparse one."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError):
+        return None
 
 
 def _belongings(value, own_tensors):

@@ -95,7 +95,6 @@ def test_errors_that_a_user_can_reach_name_the_directory(run_dir, tmp_path):
         lambda: restore(every="often"): "",
         lambda: restore(x={"x": 5}): "",
         lambda: restore(x={"rng": {}}): "",
-        lambda: restore(arena="1GiB"): "unbroken version",
         lambda: restore(keep_best="loss"): "",
         lambda: restore(tmp_path / "other", x={"x": [object()]}): "",
         lambda: restore(tmp_path / "again", x={"o": torch.optim.SGD([torch.zeros(1)], 0.1)}): "",

@@ -15,7 +15,7 @@ _KEEPS = {
     "AdamW": lambda group: 2 + bool(group["amsgrad"]),
     "ASGD": lambda group: 1, "Muon": lambda group: 1,
 } | dict.fromkeys(("Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "SparseAdam"), lambda group: 2)  # fmt: skip
-_TOLD = 1.05  # a growth that is worth a line
+_TOLD = 1.05, 1 << 20  # a growth that is worth a line: by so much, and by so many bytes
 
 
 class SnapshotMemory:
@@ -40,7 +40,7 @@ class SnapshotMemory:
     def look(self, session) -> None:
         """Says so where it grew."""
         held = session.stats()["arena_bytes"]
-        if held > self._said * _TOLD:
+        if held > max(self._said * _TOLD[0], self._said + _TOLD[1]):
             say(f"arena: {size_text(held)} now")
             self._said = held
 

@@ -38,7 +38,7 @@ def test_says_at_start_how_large_a_snapshot_will_be(run_dir, capfd, optimizer):
 def test_says_so_where_it_grows(run_dir, capfd):
     with unbroken.Run(run_dir, every=1) as run:
         for step in run.steps(3):
-            run.state["more"] = torch.ones(1 << (16 + step))
+            run.state["more"] = torch.ones(1 << (18 + step))
     assert "arena: " in capfd.readouterr().err
 
 
