@@ -179,8 +179,9 @@ bool says(std::string_view tier, std::string_view key) {
 /// Flags that tiers say better are refused, not dropped.
 Result<> check_beside_tiers(const Settings& settings) {
   if (settings.tiers.empty()) return Done{};
-  for (const char* flag : {"stall", "persist", "sync"})
-    if (settings.has(flag)) return refuse(flag, "does not go with --tier: each tier says its own");
+  for (const std::string_view flag : kSaidByTiers)
+    if (settings.has(flag))
+      return refuse(flag, "does not go with --tier: each tier says its own stall= and persist=");
   const bool is_said = std::all_of(settings.tiers.begin(), settings.tiers.end(),
                                    [](const std::string& tier) { return says(tier, "recovery"); });
   for (const char* flag : {"recovery", "detection", "replacement", "load"})

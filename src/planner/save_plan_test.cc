@@ -304,10 +304,13 @@ TEST(SavePlan, RefusesMoreTiersThanAnyJobHas) {
 }
 
 TEST(SavePlan, DropsNothingThatTiersSayBetter) {
-  const std::vector<std::pair<Values, const char*>> beside{{{{"stall", "3s"}}, "--stall"},
-                                                           {{{"persist", "3s"}}, "--persist"},
-                                                           {{{"recovery", "3min"}}, "--recovery"},
-                                                           {{{"load", "3min"}}, "--load"}};
+  const std::vector<std::pair<Values, const char*>> beside{
+      {{{"stall", "3s"}}, "--stall"},
+      {{{"persist", "3s"}}, "--persist"},
+      {{{"recovery", "3min"}}, "--recovery"},
+      {{{"load", "3min"}}, "--load"},
+      {{{"state", "1TB"}, {"bandwidth", "1GB/s"}}, "--bandwidth"},
+      {{{"state", "1TB"}, {"writer-bandwidth", "1GB/s"}}, "--writer-bandwidth"}};
   for (const auto& [values, names] : beside) {
     const auto refused = plan(values, kRamAndDisk);
     ASSERT_TRUE(refused.is(Code::bad_argument)) << names;
@@ -319,6 +322,8 @@ TEST(SavePlan, DropsNothingThatTiersSayBetter) {
                      .value();
   EXPECT_EQ(p.saves.tiers[1].times.recovery_s, 420);
   EXPECT_TRUE(plan({}, kRamAndDisk, "h100-100k-async").ok());
+  const Settings file{{{"mtti", "3h"}, {"state", "1TB"}, {"bandwidth", "1GB/s"}}, {}};
+  EXPECT_TRUE(job_inputs(overlay(file, {{}, kRamAndDisk})).ok()) << "so does the rate of a file";
 }
 
 TEST(Plan, AsksForTheShareThatATierSurvives) {

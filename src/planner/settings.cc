@@ -104,7 +104,7 @@ Settings overlay(Settings base, const Settings& top) {
   for (const auto& [name, value] : top.values) base.values[name] = value;
   if (top.tiers.empty()) return base;
   // Tiers take the place of the one kind of save; a recovery stays for those that say none.
-  for (const char* name : {"stall", "persist", "sync"})
+  for (const std::string_view name : kSaidByTiers)
     if (!top.has(name)) erase(base, name);
   const bool is_recovery_said = std::all_of(top.tiers.begin(), top.tiers.end(), [](const std::string& tier) {
     return tier.find("recovery=") != std::string::npos;

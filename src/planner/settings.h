@@ -20,6 +20,9 @@ struct Flag {
 const std::vector<Flag>& plan_flags();
 
 inline constexpr std::size_t kTiersMax = 64;
+/// Flags of the one kind of save that tiers take the place of.
+inline constexpr std::string_view kSaidByTiers[] = {"stall",     "persist",          "sync",
+                                                    "bandwidth", "writer-bandwidth", "writers"};
 
 struct Settings {
   std::map<std::string, std::string, std::less<>> values;  ///< by flag name; "true" for a switch
