@@ -111,16 +111,13 @@ double first_order_efficiency(const SavePlan& saves) {
   return std::clamp(1 - t.cost_s() / period - lost / t.mtti_s, 0.0, 1.0);
 }
 
-/// The efficiency of the best interval when one thing is better.
-double efficiency_of(JobInputs job) {
-  job.interval_s.reset();
-  job.rpo_s = std::numeric_limits<double>::infinity();
+/// Planned anew, within the same promise and with the same interval; 0 where these leave no plan.
+double efficiency_of(const JobInputs& job) {
   const auto saves = plan_saves(job);
   return saves.ok() ? saves.value().efficiency() : 0;
 }
 
-std::vector<Sensitivity> sensitivity_of(const JobInputs& job) {
-  const double now = efficiency_of(job);
+std::vector<Sensitivity> sensitivity_of(const JobInputs& job, double now) {
   std::vector<Sensitivity> out;
   const auto add = [&](const char* parameter, double factor, auto change) {
     JobInputs better = job;
@@ -196,7 +193,7 @@ Result<Plan> make_plan(const JobInputs& job) {
   if (job.gpu_hour_usd) plan.lost_usd = plan.lost_gpu_hours * *job.gpu_hour_usd;
   count_storage(plan);
   plan.notices = notices_of(job);
-  plan.sensitivity = sensitivity_of(job);
+  plan.sensitivity = sensitivity_of(job, plan.efficiency);
   plan.warnings = warnings_of(plan);
   return plan;
 }

@@ -245,6 +245,22 @@ TEST(Plan, NamesWhatToImproveFirst) {
     EXPECT_GE(p.sensitivity[i - 1].efficiency_gain, p.sensitivity[i].efficiency_gain);
 }
 
+TEST(Plan, ImprovesWithinThePromiseAndTheInterval) {
+  for (const Values& bound : {Values{{"rpo", "10min"}}, Values{{"interval", "2min"}}}) {
+    Values job{
+        {"mtti", "1d"}, {"stall", "1min"}, {"in-flight", "4"}, {"recovery", "5min"}, {"persist", "8min"}};
+    job.insert(bound.begin(), bound.end());
+    const Plan p = plan(job).value();
+    for (const Sensitivity& s : p.sensitivity) {
+      Values better = job;
+      better[s.parameter] = std::map<std::string, std::string>{
+          {"mtti", "2d"}, {"stall", "30s"}, {"recovery", "150s"}, {"persist", "4min"}}[s.parameter];
+      EXPECT_NEAR(s.efficiency_gain, plan(better).value().efficiency - p.efficiency, 1e-9) << s.parameter;
+    }
+    EXPECT_NE(p.sensitivity.at(0).parameter, "mtti");
+  }
+}
+
 TEST(Plan, HasEveryKey) {
   const Json json = to_json(of_preset("h100-100k-async"));
   for (const char* key : {"preset", "inputs", "mtti_s", "failures_per_1000_node_days", "interval",
