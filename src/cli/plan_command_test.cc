@@ -208,6 +208,11 @@ TEST(SimulateCommand, FollowsATrace) {
           .json();
   EXPECT_EQ(json["failures"]["mean"], 3);
   EXPECT_EQ(json["efficiency"]["stderr"], 0);
+  ASSERT_EQ(json["warnings"].size(), 1U);
+  EXPECT_EQ(json["warnings"][0]["code"], "trace-mtti");
+  const Ran cut = simulate_job({"--preset", "textbook-12h", "--trace", trace, "--days", "0.05"});
+  EXPECT_NE(cut.out.find("2 of the 3 lives in the trace end after --days 0.05"), std::string::npos)
+      << cut.out;
 }
 
 TEST(SimulateCommand, RefusesNamingTheFlag) {

@@ -118,7 +118,8 @@ SimulateFlags::SimulateFlags(CLI::App& app) {
                  "lives from a CSV: time_s (when each ended), perhaps recovery_s and interval_s")
       ->type_name("FILE.csv")
       ->check(not_empty);
-  app.add_option("--correlated", correlated_, "share of the failures that take 16 nodes at once (0)")
+  app.add_option("--correlated", correlated_,
+                 "share of the failures that only the safest tier survives, as of a rack (0)")
       ->type_name("F");
   app.add_option("--stragglers", stragglers_, "nodes that become slow, per 1,000 node-days (0)")
       ->type_name("X")

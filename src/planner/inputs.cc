@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cadence/explain.h"
 #include "cadence/formulas.h"
 
@@ -155,8 +156,8 @@ Result<TierInput> parse_tier(std::string_view text, double default_recovery_s) {
   return tier;
 }
 
-/// No value is so long; and an error would repeat it.
-Result<> check_lengths(const Settings& settings) {
+/// No value is so long; and an error would repeat it, as reports do the name of a tier.
+Result<> check_texts(const Settings& settings) {
   if (settings.tiers.size() > kTiersMax)
     return refuse("tier", fmt::format("{} tiers are too many: at most {}", settings.tiers.size(), kTiersMax));
   for (const auto& [name, value] : settings.values)
@@ -164,6 +165,9 @@ Result<> check_lengths(const Settings& settings) {
   for (const std::string& tier : settings.tiers)
     if (tier.size() > 2 * kTextMax)
       return refuse("tier", fmt::format("{} characters are too many", tier.size()));
+  for (const std::string& tier : settings.tiers)
+    if (const std::string shown = printable(tier); shown != tier)
+      return refuse("tier", fmt::format("\"{}\" holds what cannot be printed", shown));
   return Done{};
 }
 
@@ -310,7 +314,7 @@ Result<> check(const JobInputs& job) {
 }  // namespace
 
 Result<JobInputs> job_inputs(const Settings& settings, std::string preset) {
-  UNBROKEN_DO(check_lengths(settings));
+  UNBROKEN_DO(check_texts(settings));
   UNBROKEN_DO(check_beside_tiers(settings));
   Reader in(settings);
   JobInputs job;

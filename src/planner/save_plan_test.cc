@@ -303,6 +303,12 @@ TEST(SavePlan, RefusesMoreTiersThanAnyJobHas) {
   EXPECT_EQ(refused.error().what(), "--tier: 65 tiers are too many: at most 64");
 }
 
+TEST(SavePlan, RefusesATierWhoseNameCannotBePrinted) {
+  const auto refused = job_of({{"mtti", "3h"}}, {"a\x1b[31m\nb:stall=1s"});
+  ASSERT_TRUE(refused.is(Code::bad_argument));
+  EXPECT_EQ(refused.error().what(), "--tier: \"a\\x1b[31m\\x0ab:stall=1s\" holds what cannot be printed");
+}
+
 TEST(SavePlan, DropsNothingThatTiersSayBetter) {
   const std::vector<std::pair<Values, const char*>> beside{
       {{{"stall", "3s"}}, "--stall"},

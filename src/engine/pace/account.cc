@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "format/keys.h"
 
 namespace unbroken {
@@ -90,9 +91,9 @@ Result<> read_plan(const Json& value, Account& out) {
   plan.saves = f.u32("saves");
   // An account of an older version has none of what is asked for.
   if (f.has("prior_node_days")) plan.prior_node_days = number("prior_node_days");
-  if (f.has("note")) plan.note = f.text("note");
+  if (f.has("note")) plan.note = printable(f.text("note"));
   if (f.has("recoveries")) plan.recoveries = f.u32("recoveries");
-  plan.broken_promise = f.text("broken_promise");
+  plan.broken_promise = printable(f.text("broken_promise"));
   if (f.has("promise_breaks")) plan.breaks = f.u32("promise_breaks"), plan.exposed_s = number("exposed_s");
   return f.end();
 }

@@ -419,6 +419,9 @@ TEST(Account, ReadsBackWhatWasWritten) {
   account.plan.breaks = 2;
   account.plan.exposed_s = 400;
   account.code = 75;
+  account.plan.note = "\x1b[31m";
+  EXPECT_EQ(decode_account(encode_account(account)).value().plan.note, "\\x1b[31m");
+  account.plan.note = "halved";
   const Account back = decode_account(encode_account(account)).value();
   EXPECT_EQ(encode_account(back), encode_account(account));
   EXPECT_EQ(back.plan.breaks, 2u);

@@ -15,9 +15,8 @@ FailureSource::FailureSource(const FailureLaw& law, double mtti_s, std::uint32_t
   if (law.kind == FailureLaw::Kind::trace || !std::isfinite(mtti_s)) return;
   scale_s_ = node_mtbf_s_;
   if (law.kind == FailureLaw::Kind::weibull) scale_s_ = node_mtbf_s_ / std::tgamma(1 + 1 / law.shape);
-  due_s_.resize(nodes);
   heap_.reserve(nodes);
-  for (std::uint32_t node = 0; node < nodes; ++node) heap_.push_back({due_s_[node] = draw_first_s(), node});
+  for (std::uint32_t node = 0; node < nodes; ++node) heap_.push_back({draw_first_s(), node});
   std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
 }
 
@@ -35,30 +34,24 @@ double FailureSource::draw_first_s() {
 }
 
 void FailureSource::renew(std::uint32_t node, double now_s) {
-  heap_.push_back({due_s_[node] = now_s + draw_lifetime_s(), node});
+  heap_.push_back({now_s + draw_lifetime_s(), node});
   std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
 }
 
 Failure FailureSource::next() {
+  const auto is_group = [&] { return law_.correlated > 0 && random_.uniform() < law_.correlated; };
   if (law_.kind == FailureLaw::Kind::trace) {
     if (trace_index_ == law_.trace.size()) return {kInfinity};
-    const bool is_group = law_.correlated > 0 && random_.uniform() < law_.correlated;
     const TracedLife& life = law_.trace[trace_index_++];
-    return {life.ends_s, 0, is_group, life.recovery_s, life.interval_s};
+    return {life.ends_s, 0, is_group(), life.recovery_s, life.interval_s};
   }
-  while (!heap_.empty()) {
-    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-    const Due clock = heap_.back();
-    heap_.pop_back();
-    if (clock.at_s != due_s_[clock.node]) continue;
-    const bool is_group = law_.correlated > 0 && random_.uniform() < law_.correlated;
-    const std::uint32_t first = is_group ? clock.node / kGroupNodes * kGroupNodes : clock.node;
-    const std::uint32_t end =
-        is_group ? std::min(first + kGroupNodes, static_cast<std::uint32_t>(due_s_.size())) : clock.node + 1;
-    for (std::uint32_t node = first; node < end; ++node) renew(node, clock.at_s);
-    return {clock.at_s, clock.node, is_group};
-  }
-  return {kInfinity};
+  if (heap_.empty()) return {kInfinity};
+  std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+  const Due clock = heap_.back();
+  heap_.pop_back();
+  const Failure out{clock.at_s, clock.node, is_group()};
+  renew(clock.node, clock.at_s);
+  return out;
 }
 
 }  // namespace unbroken

@@ -24,12 +24,9 @@ struct FailureLaw {
   double shape = 1;                    ///< of Weibull; its scale keeps the mean
   std::vector<TracedLife> trace = {};  ///< sorted; each ends with an interruption
   /// Share of the interruptions that take a whole group of nodes (a rack, a switch): only the safest tier
-  /// survives them, and every node of the group is replaced.
+  /// survives them. The clocks of its other nodes go on, so that M holds whatever the law.
   double correlated = 0;
 };
-
-/// Nodes that fail together.
-constexpr std::uint32_t kGroupNodes = 16;
 
 struct Failure {
   double at_s = 0;         ///< infinite: there is none any more
@@ -62,7 +59,6 @@ class FailureSource {
   SeededRandom& random_;
   double node_mtbf_s_;
   double scale_s_ = 0;
-  std::vector<double> due_s_;  ///< by node; a clock in the heap that says otherwise is stale
   std::vector<Due> heap_;
   std::size_t trace_index_ = 0;
 };

@@ -78,6 +78,8 @@ using ForEach = std::function<void(std::size_t count, const std::function<void(s
 SimulationResult simulate(const Simulation& simulation, std::uint64_t first_seed, std::size_t seeds,
                           const ForEach& for_each);
 
+/// What a reader of the result has to know.
+std::vector<PlanWarning> warnings_of(const Simulation& simulation);
 /// Without `elapsed_s`, the one key that differs between two runs of the same seed.
 Json to_json(const Simulation& simulation, const SimulationResult& result);
 std::string simulation_text(const Simulation& simulation, const SimulationResult& result);

@@ -73,13 +73,32 @@ Json to_json(const Estimate& e, std::size_t seeds) {
 
 }  // namespace
 
+std::vector<PlanWarning> warnings_of(const Simulation& simulation) {
+  std::vector<PlanWarning> out;
+  if (auto below = below_floor(simulation.saves)) out.push_back(std::move(*below));
+  if (simulation.law.kind != FailureLaw::Kind::trace) return out;
+  const std::vector<TracedLife>& trace = simulation.law.trace;
+  const double days = simulation.job.days;
+  const auto later = std::count_if(trace.begin(), trace.end(),
+                                   [&](const TracedLife& life) { return life.ends_s > days * 86400; });
+  if (later > 0)
+    out.push_back({"trace-days",
+                   fmt::format("{} of the {} lives in the trace end after --days {:g} and are not followed; "
+                               "the last ends after {}",
+                               later, trace.size(), days, format_duration(trace.back().ends_s))});
+  out.push_back(
+      {"trace-mtti", fmt::format("the closed form is that of one failure every {}, not of the trace",
+                                 format_duration(simulation.job.mtti_s))});
+  return out;
+}
+
 Json to_json(const Simulation& simulation, const SimulationResult& r) {
   const Waste& w = r.waste;
   const std::optional<double> state = simulation.job.state_bytes;
   const Stragglers& slow = simulation.stragglers;
   Json warnings = Json::array();
-  if (const auto below = below_floor(simulation.saves))
-    warnings.push_back({{"code", below->code}, {"text", below->text}});
+  for (const PlanWarning& warning : warnings_of(simulation))
+    warnings.push_back({{"code", warning.code}, {"text", warning.text}});
   return {{"stragglers",
            {{"per_1000_node_days", slow.per_1000_node_days},
             {"slowdown", slow.slowdown},
@@ -144,8 +163,8 @@ std::string simulation_text(const Simulation& simulation, const SimulationResult
         percent(slow.write_share), slow.write_factor);
   out += fmt::format("saves       {:.0f} a run, {:.0f} skipped because others persisted\n", r.saves,
                      r.saves_skipped);
-  if (const auto below = below_floor(simulation.saves))
-    out += fmt::format("warning     {} [{}]\n", below->text, below->code);
+  for (const PlanWarning& warning : warnings_of(simulation))
+    out += fmt::format("warning     {} [{}]\n", warning.text, warning.code);
   return out;
 }
 

@@ -168,6 +168,10 @@ TEST(Simulator, KeepsTheMeanUnderWeibull) {
     const double expected = 30 * 86400 / sim.job.mtti_s;
     EXPECT_NEAR(result.failures.mean, expected, 4 * result.failures.standard_error) << shape;
   }
+  const FailureLaw grouped{.kind = FailureLaw::Kind::weibull, .shape = 0.6, .correlated = 0.5};
+  const Simulation racks = of(with("llama3", {}), grouped);
+  const SimulationResult result = simulate(racks, 1, 60, one_by_one);
+  EXPECT_NEAR(result.failures.mean, 30 * 86400 / racks.job.mtti_s, 4 * result.failures.standard_error);
   // One node that never fails young: failures are more regular than exponential ones.
   const Simulation one = of(with("textbook-12h", {}), {.kind = FailureLaw::Kind::weibull, .shape = 3});
   const Simulation any = of(with("textbook-12h", {}));
