@@ -66,7 +66,7 @@ def test_usage_errors_are_78(command):
 
 @pytest.mark.parametrize(
     "name",
-    ["trace", "run", "repair", "copy", "halt", "top", "serve"],
+    ["run", "repair", "copy", "halt", "top", "serve"],
 )
 def test_names_of_later_versions_are_refused(name):
     status, error = error_of(name, "x")

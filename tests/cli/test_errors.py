@@ -12,7 +12,7 @@ from test_commands import error_in
 
 #: those that want a run, with what stands behind the directory; `doctor` tells of it as a finding instead
 ON_A_RUN = {
-    "ls": [], "show": ["12"], "verify": ["12"], "diff": ["8", "12"], "explain": [],
+    "ls": [], "show": ["12"], "verify": ["12"], "diff": ["8", "12"], "explain": [], "trace": [],
     "export": ["12", "--to", "never.safetensors"], "keep": ["12"], "unkeep": ["12"], "rm": ["12"],
 }  # fmt: skip
 TAKES_AT = ["show", "verify", "diff", "export", "keep", "unkeep", "rm"]

@@ -27,7 +27,7 @@ class SnapshotMemory:
     def expect(self, attached) -> None:
         """Says how large a snapshot will be: from the tensors of what is attached, and from what its optimizers will
         keep for each parameter."""
-        here = {_key(t): t.nbytes for name, value in attached.objects.items() for _, t in placed(value, name)}
+        here = dict(_memory_of(t) for name, value in attached.objects.items() for _, t in placed(value, name))
         later = sum(_to_come(optimizer) for _, optimizer in _optimizers(attached))
         kept = sum(_kept(optimizer) for _, optimizer in _optimizers(attached))
         total = sum(here.values()) + kept + later
@@ -50,9 +50,13 @@ def _optimizers(attached):
     return [] if torch is None else list(attached.of_type(torch.optim.Optimizer))
 
 
-def _key(tensor):
-    """The same for two names of one tensor."""
-    return tensor.data_ptr() if hasattr(tensor, "data_ptr") else id(tensor)
+def _memory_of(tensor) -> tuple[int, int]:
+    """(where it is, bytes): the same for two names of one tensor. Nothing for one that has no memory, such as a sparse
+    one: the first save refuses it."""
+    try:
+        return tensor.data_ptr() if hasattr(tensor, "data_ptr") else id(tensor), tensor.nbytes
+    except (NotImplementedError, RuntimeError, ValueError):
+        return id(tensor), 0
 
 
 def _kept(optimizer) -> int:

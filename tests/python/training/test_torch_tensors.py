@@ -386,21 +386,24 @@ def test_state_of_a_parameter_in_no_group_is_refused(run_dir):
 
 
 @pytest.mark.failure("Lightning-AI/pytorch-lightning#18482")
-def test_a_restore_that_did_nothing_would_be_noticed(run_dir, monkeypatch):
-    trained_state(run_dir, model=nn.Linear(2, 2))
-    from unbroken._state.plan import Plan
+@pytest.mark.parametrize("spoils", [False, True], ids=["nothing", "something else"])
+def test_a_restore_that_did_something_else_is_noticed(run_dir, spoils):
+    class Shift:
+        def __init__(self):
+            self.by = torch.rand(3)
 
-    original = Plan.finish
+        def state_dict(self):
+            return {"by": self.by.clone()}  # no live memory
 
-    def spoilt(self):
-        original(self)
-        with torch.no_grad():
-            model.bias.zero_()
+        def load_state_dict(self, state):
+            if spoils:
+                self.by = state["by"].clone().zero_()
+                model.bias.data.zero_()
 
-    monkeypatch.setattr(Plan, "finish", spoilt)
+    trained_state(run_dir, model=nn.Linear(2, 2), shift=Shift())
     model = nn.Linear(2, 2)
-    with pytest.raises(StateMismatch, match=r"model\.bias: saved digest"):
-        attach(run_dir, model=model)
+    with pytest.raises(StateMismatch, match=r"shift\.by: saved digest" if not spoils else r"model\.bias: saved digest"):
+        attach(run_dir, model=model, shift=Shift())
 
 
 @pytest.mark.failure("Lightning-AI/pytorch-lightning#20379")
