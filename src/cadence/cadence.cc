@@ -245,18 +245,22 @@ void Cadence::choose(CadencePlan& plan) {
     plan.bound_by = BoundBy::given;
     return;
   }
+  // A promise leaves room for a save somewhat slower than the last few, where it can.
+  const double slowest_s = std::max(plan.persist_s, persist_s_.max());
+  const double margin_s = std::min(plan.persist_s, 2 * (slowest_s - plan.persist_s));
   Choice choice{.exact_s = plan.exact_s,
                 .floor_s = plan.floor_s,
                 .slow_s = persist_s_.max() / options_.in_flight,
                 .stall_s = plan.stall_s,
-                .persist_s = std::max(plan.persist_s, persist_s_.max()),
+                .persist_s = slowest_s + margin_s,
                 .step_s = slow_s_,
                 .rpo_s = options_.rpo_s,
                 .min_s = options_.every_min_s,
                 .max_s = options_.every_max_s};
   limit(plan, choice);
+  auto chosen = choose_interval(choice);
+  if (!chosen.ok()) choice.persist_s = slowest_s, chosen = choose_interval(choice);
   promised_s_ = choice.rpo_s - choice.stall_s - choice.persist_s;
-  const auto chosen = choose_interval(choice);
   if (!chosen.ok()) {
     plan.broken_promise = chosen.error().what();
     promised_s_ = kNever_s;

@@ -57,6 +57,19 @@ TEST(Promise, WaitsAfterAFailureBeforeAnythingWasMeasured) {
   EXPECT_TRUE(cadence.should_save(2, 10.1));
 }
 
+TEST(Promise, LeavesRoomForASaveSlowerThanTheLastFew) {
+  const auto left_s = [](double rpo_s) {
+    Cadence cadence = Cadence::create({.rpo_s = rpo_s}).value();
+    const SaveCost costs[] = {{1, 28}, {1, 32}, {1, 30}, {1, 25}, {1, 35}};
+    cadence.remember(costs, {}, 0);
+    cadence.start(0, 0, 0);
+    EXPECT_EQ(cadence.plan().broken_promise, "");
+    return rpo_s - cadence.plan().interval_s - 1 - 35;
+  };
+  EXPECT_NEAR(left_s(600), 10, 1e-9) << "slower by twice what the slowest is above the mean";
+  EXPECT_NEAR(left_s(71.5), 0, 1) << "where that leaves no room the promise is not refused for it";
+}
+
 TEST(Promise, SaysThatMoreThanWasPromisedWouldBeLost) {
   Cadence cadence = measured({.rpo_s = 120}, {.stall_s = 2, .persist_s = 10});
   const auto told = [&] { return cadence.plan().broken_promise; };
