@@ -51,8 +51,8 @@ files::path interrupts_of(std::uint64_t device, const files::path& root) {
 
 std::uint64_t count_of(const std::string& interrupt, const files::path& root) {
   std::uint64_t sum = 0;
-  for (const std::string_view count :
-       split(line_of(root / "sys/kernel/irq" / interrupt / "per_cpu_count"), ','))
+  const std::string counts = line_of(root / "sys/kernel/irq" / interrupt / "per_cpu_count");
+  for (const std::string_view count : split(counts, ','))
     sum += parse_u64(count).ok() ? parse_u64(count).value() : 0;
   return sum;
 }
