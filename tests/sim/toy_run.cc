@@ -249,11 +249,11 @@ class Looking {
         store_(fs_, clock_, random_, {.path = "run"}) {}
   template <class M>
   auto run(M machine) {
-    std::vector<Action> todo = machine.start();
-    while (!todo.empty() && !machine.is_over()) {
-      const Action action = std::move(todo.front());
-      todo.erase(todo.begin());
-      for (Action& next : machine.on(execute(action))) todo.push_back(std::move(next));
+    std::vector<Action> pending = machine.start();
+    while (!pending.empty() && !machine.is_over()) {
+      const Action action = std::move(pending.front());
+      pending.erase(pending.begin());
+      for (Action& next : machine.on(execute(action))) pending.push_back(std::move(next));
     }
     return machine.take();
   }
