@@ -34,14 +34,14 @@ def circles(files, finding):
     edges = {name: list(imports(file.text, modules)) for name, file in modules.items()}
 
     def reaches(start, goal):
-        seen, todo = set(), [start]
-        while todo:
-            name = todo.pop()
+        seen, pending = set(), [start]
+        while pending:
+            name = pending.pop()
             if name == goal:
                 return True
             if name not in seen:
                 seen.add(name)
-                todo += [target for _, target in edges[name]]
+                pending += [target for _, target in edges[name]]
         return False
 
     for name, targets in edges.items():

@@ -61,12 +61,12 @@ def canonical(value) -> str:
 
 def depth_of(value) -> int:
     """Nesting, without recursion: the value may be hostile."""
-    deepest, todo = 0, [(value, 1)]
-    while todo:
-        value, depth = todo.pop()
+    deepest, pending = 0, [(value, 1)]
+    while pending:
+        value, depth = pending.pop()
         if isinstance(value, (dict, list)):
             deepest = max(deepest, depth)
-            todo += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
+            pending += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
     return deepest
 
 
