@@ -12,8 +12,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "os/direct/file_io.h"
 #include "os/errno.h"
-#include "os/file_io.h"
 
 namespace unbroken {
 namespace {
@@ -30,6 +30,13 @@ int number_of(FileId file) {
 
 bool is_missing_call(int number) {
   return number == ENOSYS || number == EOPNOTSUPP || number == EINVAL;
+}
+
+/// Of a write in the ring: it was not tried, or not as the threads would have tried it. EINVAL where a device
+/// wants more alignment than we keep.
+bool is_no_answer(int number) {
+  return number == EAGAIN || number == EBUSY || number == EINTR || number == ECANCELED || number == ENOMEM ||
+         is_missing_call(number);
 }
 
 const char* kind_of(mode_t mode) {
@@ -157,8 +164,8 @@ void OsFs::write_at(FileId file, std::uint64_t offset, BufferRef data, Completio
   const Bytes direct = ring_ ? direct_part(open, offset, data.bytes()) : Bytes();
   if (direct.empty()) return done(finish(open, offset, data.bytes()));
   ring_->write(open.direct, offset, direct, [=, done = std::move(done)](int moved) {
-    // One that wants more alignment than we keep is asked as the threads ask, and so is what is left.
-    if (moved < 0 && moved != -EINVAL) return done(errno_error(-moved, "write by io_uring"));
+    // What the ring does not do, and what it leaves, is written as the threads write.
+    if (moved < 0 && !is_no_answer(-moved)) return done(errno_error(-moved, "write by io_uring"));
     const auto written = static_cast<std::size_t>(std::max(0, moved));
     done(finish(open, offset + written, data.bytes().subspan(written)));
   });

@@ -15,6 +15,7 @@ struct Syscalls {
   int (*close)(int file);
   int (*linkat)(int from_dir, const char* from, int to_dir, const char* to, int flags);
   int (*io_uring_setup)(unsigned entries, void* params);
+  int (*io_uring_enter)(int ring, unsigned submitted, unsigned awaited, unsigned flags);
   int (*renameat2)(int from_dir, const char* from, int to_dir, const char* to, unsigned flags);
 };
 

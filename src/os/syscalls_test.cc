@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <numeric>
 
-#include "os/file_io.h"
+#include "os/direct/file_io.h"
 #include "os/os_fs.h"
 #include "os/test_support.h"
 

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "os/descriptor.h"
-#include "os/file_io.h"
+#include "os/direct/file_io.h"
 
 namespace unbroken {
 

@@ -2,8 +2,6 @@
 
 #include <linux/io_uring.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -60,6 +58,7 @@ struct Write {
 }  // namespace
 
 struct Ring::Impl {
+  explicit Impl(const Syscalls& with) : calls(with) {}
   /// True where all of it is there.
   bool map(const io_uring_params& made) {
     params = made;
@@ -71,11 +70,11 @@ struct Ring::Impl {
     return queue && entries && answers;
   }
 
-  long enter(unsigned submitted, unsigned awaited) const {
-    long entered = 0;
+  int enter(unsigned submitted, unsigned awaited) const {
+    int entered = 0;
     do {
-      entered = ::syscall(__NR_io_uring_enter, ring.get(), submitted, awaited,
-                          awaited > 0 ? IORING_ENTER_GETEVENTS : 0, nullptr, 0);
+      entered =
+          calls.io_uring_enter(ring.get(), submitted, awaited, awaited > 0 ? IORING_ENTER_GETEVENTS : 0);
     } while (entered < 0 && errno == EINTR);
     return entered;
   }
@@ -88,8 +87,9 @@ struct Ring::Impl {
     entries.at<io_uring_sqe>()[slot] = entry;
     queue.at(params.sq_off.array)[slot] = slot;
     tail.store(at + 1, std::memory_order_release);
-    if (enter(1, 0) == 1) return 0;
-    const int number = errno;
+    const int entered = enter(1, 0);
+    if (entered == 1) return 0;
+    const int number = entered < 0 ? errno : EAGAIN;
     tail.store(at, std::memory_order_release);  // it reads the queue only when it is entered
     return number;
   }
@@ -122,6 +122,7 @@ struct Ring::Impl {
     }
   }
 
+  const Syscalls& calls;
   Descriptor ring;
   unsigned depth = 0;
   io_uring_params params{};
@@ -137,7 +138,7 @@ struct Ring::Impl {
 Ring::Ring(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Ring>> Ring::open(const Syscalls& calls, unsigned depth) {
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_unique<Impl>(calls);
   io_uring_params params{};
   auto made = adopt(calls.io_uring_setup(depth, &params), "io_uring_setup");
   if (!made.ok()) return Error(Code::unsupported, made.error().what());

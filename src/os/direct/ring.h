@@ -14,15 +14,15 @@ namespace unbroken {
 /// Threads: any. In a forked child nothing of it works, and nothing is waited for.
 class Ring {
  public:
-  /// Told how many bytes were written, or -errno.
+  /// Told how many bytes were written, which may be fewer than asked for, or -errno.
   using Told = std::function<void(int)>;
 
   /// Errors: unsupported, where the kernel has none or does not let us (ENOSYS, EPERM, ENOMEM).
   static Result<std::unique_ptr<Ring>> open(const Syscalls& calls, unsigned depth);
   /// Waits for what is on its way.
   ~Ring();
-  /// Waits while `depth` are on their way. `told` is called once, by a thread of the ring; `data` stays until
-  /// then.
+  /// Waits while `depth` are on their way. `told` is called once, by a thread of the ring, or by the caller's
+  /// where the kernel takes none; `data` stays until then.
   void write(int file, std::uint64_t offset, Bytes data, Told told);
   /// Returns once every write to `file` that was begun before was told of.
   void settle(int file);

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "os/direct/file_io.h"
 #include "os/errno.h"
-#include "os/file_io.h"
 
 namespace unbroken {
 

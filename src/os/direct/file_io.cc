@@ -1,4 +1,4 @@
-#include "os/file_io.h"
+#include "os/direct/file_io.h"
 
 #include <algorithm>
 #include <cerrno>
