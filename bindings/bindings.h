@@ -13,6 +13,7 @@
 #include "engine/read/reader.h"
 #include "session/runtime.h"
 #include "session/settings.h"
+#include "snapshot/known_state.h"
 
 namespace unbroken::bindings {
 
@@ -38,8 +39,13 @@ using TargetTuple = std::tuple<std::string, std::uintptr_t, std::uint64_t>;
 
 std::vector<TensorView> views_of(const std::vector<TensorTuple>& tensors);
 std::vector<TensorTarget> targets_of(const std::vector<TargetTuple>& targets);
-StateView state_of(const std::vector<TensorTuple>& tensors,
-                   const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree);
+using AliasTuple = std::pair<std::string, std::string>;
+/// (node, indices of items).
+using PlaceTuple = std::pair<std::uint32_t, std::vector<std::uint32_t>>;
+/// `known`: what stands before, or null.
+StateView state_of(const KnownState* known, const std::vector<PlaceTuple>& places,
+                   const std::vector<TensorTuple>& tensors, const std::vector<AliasTuple>& aliases,
+                   const std::string& tree, const std::vector<std::uint32_t>& parameters);
 
 void bind_state(nb::module_& m);
 void bind_session(nb::module_& m);

@@ -296,17 +296,16 @@ class PySession {
     }();
     unwrap(std::move(done));
   }
-  PySaving save(std::uint64_t step, const std::vector<TensorTuple>& tensors,
-                const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree,
-                const Metrics& metrics, const std::vector<std::uint32_t>& parameters,
+  PySaving save(std::uint64_t step, const KnownState* known, const std::vector<PlaceTuple>& places,
+                const std::vector<TensorTuple>& tensors, const std::vector<AliasTuple>& aliases,
+                const std::string& tree, const std::vector<std::uint32_t>& parameters, const Metrics& metrics,
                 const std::vector<std::uint32_t>& later, nb::object written, bool is_proved_whole,
                 const std::vector<std::string>& tags, const std::vector<std::uint32_t>& arriving,
                 nb::object device) {
     for (const std::string& tag : tags) unwrap(check_tag_name(tag));
     StateView state = [&] {
       try {
-        StateView all = state_of(tensors, aliases, tree);
-        all.parameters = parameters;
+        StateView all = state_of(known, places, tensors, aliases, tree, parameters);
         all.later = later;
         all.arriving = arriving;
         if (!device.is_none()) all.arrivals = std::make_shared<PyArrivals>(std::move(device));
@@ -403,9 +402,10 @@ void bind_session(nb::module_& m) {
       .def("wants_tap", &PySession::wants_tap)
       .def("tap", &PySession::tap, nb::arg("step"), nb::arg("metrics"), nb::arg("tensors"), nb::arg("values"),
            nb::arg("not_attached"))
-      .def("save", &PySession::save, nb::arg("step"), nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"),
-           nb::arg("metrics"), nb::arg("parameters"), nb::arg("later"), nb::arg("written").none(),
-           nb::arg("is_proved_whole"), nb::arg("tags"), nb::arg("arriving"), nb::arg("device").none())
+      .def("save", &PySession::save, nb::arg("step"), nb::arg("known").none(), nb::arg("places"),
+           nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"), nb::arg("parameters"), nb::arg("metrics"),
+           nb::arg("later"), nb::arg("written").none(), nb::arg("is_proved_whole"), nb::arg("tags"),
+           nb::arg("arriving"), nb::arg("device").none())
       .def("fence", &PySession::fence)
       .def("save_failed", &PySession::save_failed, nb::arg("step"), nb::arg("why"))
       .def("is_best", &PySession::is_best, nb::arg("metrics"))

@@ -38,12 +38,32 @@ std::vector<TensorTarget> targets_of(const std::vector<TargetTuple>& targets) {
   return out;
 }
 
-StateView state_of(const std::vector<TensorTuple>& tensors,
-                   const std::vector<std::pair<std::string, std::string>>& aliases, const std::string& tree) {
-  StateView state;
-  state.tensors = views_of(tensors);
-  for (const auto& [name, of] : aliases) state.aliases.push_back({name, of});
-  state.tree = unwrap(parse_tree(tree));
+namespace {
+
+std::vector<Alias> aliases_of(const std::vector<AliasTuple>& aliases) {
+  std::vector<Alias> out;
+  out.reserve(aliases.size());
+  for (const auto& [name, of] : aliases) out.push_back({name, of});
+  return out;
+}
+
+KnownState known_of(const std::vector<TensorTuple>& tensors, const std::vector<AliasTuple>& aliases,
+                    const std::vector<std::uint32_t>& parameters, const std::vector<std::string>& nodes) {
+  KnownState known{views_of(tensors), aliases_of(aliases), parameters, {}};
+  for (const std::string& node : nodes) known.nodes.push_back(unwrap(parse_tree(node)));
+  return known;
+}
+
+}  // namespace
+
+StateView state_of(const KnownState* known, const std::vector<PlaceTuple>& places,
+                   const std::vector<TensorTuple>& tensors, const std::vector<AliasTuple>& aliases,
+                   const std::string& tree, const std::vector<std::uint32_t>& parameters) {
+  StateView state{views_of(tensors), aliases_of(aliases), unwrap(parse_tree(tree)), parameters};
+  if (known == nullptr) return state;
+  std::vector<KnownPlace> into;
+  for (const auto& [node, items] : places) into.push_back({node, items});
+  unwrap(put_known(state, *known, into));
   return state;
 }
 
@@ -147,6 +167,15 @@ Duration limit_of(std::optional<double> timeout_s) {
 
 void bind_state(nb::module_& m) {
   m.def("digests", &digests, nb::arg("tensors"));
+  nb::class_<KnownState>(m, "Known")
+      .def(
+          "__init__",
+          [](KnownState* self, const std::vector<TensorTuple>& tensors,
+             const std::vector<AliasTuple>& aliases, const std::vector<std::uint32_t>& parameters,
+             const std::vector<std::string>& nodes) {
+            new (self) KnownState(known_of(tensors, aliases, parameters, nodes));
+          },
+          nb::arg("tensors"), nb::arg("aliases"), nb::arg("parameters"), nb::arg("nodes"));
   nb::class_<SavedState>(m, "SavedState")
       .def_prop_ro("step", [](const SavedState& s) { return s.commit.save.step; })
       .def_prop_ro("attempt", [](const SavedState& s) { return s.commit.save.attempt; })

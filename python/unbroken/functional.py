@@ -18,7 +18,7 @@ from unbroken._native import call
 from unbroken._state.containers import root_adapter
 from unbroken._state.attached import OURS, owners_of
 from unbroken._state.taking.capture import Capture
-from unbroken._state.names import canonical
+from unbroken._state.taking.crossing import crossing
 from unbroken._state.view import HOST
 from unbroken.errors import Misconfigured, naming, say
 from unbroken.opened import RUNS
@@ -149,10 +149,9 @@ class _Book:
             self._open()
         if self.is_tapped:
             call(self._session.tap, step, [], capture.tensors, capture.scalars(), [])
-        tree = canonical({"dict": capture.tree})
         saving = Saving()
-        saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, [],
-                           capture.parameters, [], None, False, [], capture.arriving, capture.arrivals()))  # fmt: skip
+        saving._begin(call(self._session.save, step, *crossing(capture), [], [], None, False, [],
+                           capture.arriving, capture.arrivals()))  # fmt: skip
         self._in_flight.append(saving)
         return saving
 

@@ -6,8 +6,8 @@ from unbroken._native import call
 from unbroken._start.memory import SnapshotMemory
 from unbroken._state.attached import Attached
 from unbroken._state.taking.capture import Capture
+from unbroken._state.taking.crossing import crossing
 from unbroken.errors import Bug, Error, Misconfigured, say
-from unbroken._state.names import canonical
 from unbroken._state.view import HOST
 from unbroken._state.watch import OptimizerWatch
 from unbroken.saving import Saving
@@ -90,7 +90,7 @@ class Saver:
             capture = capture or self.capture(HOST)
             if not is_due:
                 capture.later.clear()
-            tree = canonical({"dict": capture.tree})
+            state = crossing(capture)
             for name, value in self._attached.of_type(object, capture.objects):
                 said = getattr(type(value), "_unbroken_provenance", None)
                 if said is not None:
@@ -100,8 +100,7 @@ class Saver:
             raise
         arrivals = capture.arrivals()
         is_proved_whole, written = self._watch.later.hold(capture, arrivals) if capture.later else (False, None)
-        saving._begin(call(self._session.save, step, capture.tensors, capture.aliases, tree, metrics,
-                           capture.parameters, capture.later, written, is_proved_whole, tags,
+        saving._begin(call(self._session.save, step, *state, metrics, capture.later, written, is_proved_whole, tags,
                            capture.arriving, arrivals))  # fmt: skip
         self.memory.look(self._session)
 

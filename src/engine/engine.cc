@@ -151,7 +151,7 @@ Result<std::shared_ptr<Staging>> Engine::stage(StateView state, bool is_proved_w
     const auto copy_shared = [&process = seams_.process](const std::byte* from, MutableBytes into) {
       return process.copy_shared(from, into);
     };
-    return Staging::begin(std::move(state), *arena_, seams_.executor, copy_shared, proof);
+    return Staging::begin(std::move(state), *arena_, seams_.executor, copy_shared, proof, &last_plan_);
   } catch (const CheckFailed& e) {
     return Error(Code::bug, e.what());
   }

@@ -146,6 +146,7 @@ class Engine {
   std::mutex mutex_;        ///< fence() may be called from a thread that is not the trainer's
   std::vector<Open> open_;  ///< with the mutex held
   void distrust(const std::vector<std::string>& written);
+  LastPlan last_plan_;
   std::uint64_t later_saves_ = 0;  ///< of which something was
   std::size_t distrusted_ = 0;     ///< tensors, when a save was begun last
   double decided_s_ = 0;

@@ -62,16 +62,16 @@ std::string changed_text(const std::vector<std::string>& names) {
       fmt::join(said, ", "), more);
 }
 
-Staging::Staging(StateView state, ShardPlan plan, std::shared_ptr<MutableBytes> slot, Executor& executor,
-                 CopyShared copy_shared)
+Staging::Staging(StateView state, std::shared_ptr<const ShardPlan> plan, std::shared_ptr<MutableBytes> slot,
+                 Executor& executor, CopyShared copy_shared)
     : state_(std::move(state)),
       plan_(std::move(plan)),
       slot_(std::move(slot)),
       executor_(executor),
-      filling_(state_, plan_, *slot_, std::move(copy_shared), executor),
+      filling_(state_, *plan_, *slot_, std::move(copy_shared), executor),
       units_(filling_.units()),
       taken_(units_.size()) {
-  for (const std::uint32_t t : state_.later) later_bytes_ += plan_.bytes[t];
+  for (const std::uint32_t t : state_.later) later_bytes_ += plan_->bytes[t];
   for (const Unit& unit : units_) at_once_ += unit.is_later ? 0 : 1;
 }
 
@@ -86,13 +86,11 @@ std::uint64_t image_bytes_at_most(const std::vector<TensorView>& tensors) {
 }
 
 Result<std::shared_ptr<Staging>> Staging::begin(StateView state, Arena& arena, Executor& executor,
-                                                CopyShared copy_shared, const Proof& proof) {
-  std::vector<TensorSpec> specs;
-  specs.reserve(state.tensors.size());
-  for (const TensorView& view : state.tensors) specs.push_back({view.name, view.dtype, view.shape});
+                                                CopyShared copy_shared, const Proof& proof, LastPlan* last) {
   UNBROKEN_DO(check_views(state));
-  UNBROKEN_TRY(ShardPlan plan, plan_shard(specs));
-  UNBROKEN_TRY(std::shared_ptr<MutableBytes> slot, arena.acquire(plan.file_bytes));
+  LastPlan none;
+  UNBROKEN_TRY(auto plan, (last != nullptr ? last : &none)->plan(state.tensors));
+  UNBROKEN_TRY(std::shared_ptr<MutableBytes> slot, arena.acquire(plan->file_bytes));
   if (!slot) return Error(Code::unavailable, "there is no room for a snapshot beside those in use");
 
   std::shared_ptr<Staging> staging(
@@ -220,10 +218,10 @@ Result<Snapshot> Staging::finish() {
   if (!changed_.empty()) return Error(Code::unavailable, changed_text(changed_));
   UNBROKEN_DO(filling_.hash_rest(executor_));
   Snapshot snapshot;
-  snapshot.index = index_of(state_, plan_, filling_.digests());
+  snapshot.index = index_of(state_, *plan_, filling_.digests());
   snapshot.chunks = std::move(filling_.chunks());
   snapshot.is_finite = filling_.is_finite();
-  snapshot.state_bytes = std::accumulate(plan_.bytes.begin(), plan_.bytes.end(), std::uint64_t{0});
+  snapshot.state_bytes = std::accumulate(plan_->bytes.begin(), plan_->bytes.end(), std::uint64_t{0});
   snapshot.image = BufferRef(slot_, *slot_);
   return snapshot;
 }

@@ -13,6 +13,7 @@
 
 #include "snapshot/arena.h"
 #include "snapshot/filling.h"
+#include "snapshot/last_plan.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/state_view.h"
 #include "world/clock.h"
@@ -33,9 +34,11 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
   /// What is at once is copied by copy_at_once(), which has to follow. What arrives is on its way. Errors:
   /// bad_argument (a view that cannot be read, a name twice), unavailable (no memory, or no room in the
-  /// arena beside what is in use), those of Arrivals. Threads: the caller's and the compute lane.
+  /// arena beside what is in use), those of Arrivals. `last`: of the save before, for the next. Threads: the
+  /// caller's and the compute lane.
   static Result<std::shared_ptr<Staging>> begin(StateView state, Arena& arena, Executor& executor,
-                                                CopyShared copy_shared, const Proof& proof = {});
+                                                CopyShared copy_shared, const Proof& proof = {},
+                                                LastPlan* last = nullptr);
 
   /// Returns when the live state may change, but for what is later. Threads: the caller of begin().
   void copy_at_once();
@@ -67,8 +70,8 @@ class Staging {
   bool is_proved_whole() const { return later_bytes_ > 0 && is_proved_whole_; }
 
  private:
-  Staging(StateView state, ShardPlan plan, std::shared_ptr<MutableBytes> slot, Executor& executor,
-          CopyShared copy_shared);
+  Staging(StateView state, std::shared_ptr<const ShardPlan> plan, std::shared_ptr<MutableBytes> slot,
+          Executor& executor, CopyShared copy_shared);
   Result<> send(Arena& arena);
   bool are_filled() const { return filled_.load() == units_.size(); }
   Result<> await(std::size_t arrivals);
@@ -78,7 +81,7 @@ class Staging {
   Result<> check_filled() const;
 
   const StateView state_;
-  const ShardPlan plan_;
+  const std::shared_ptr<const ShardPlan> plan_;
   const std::shared_ptr<MutableBytes> slot_;
   Executor& executor_;
   Filling filling_;

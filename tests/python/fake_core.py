@@ -41,6 +41,11 @@ def digests(tensors):
     return [hashlib.md5(_bytes(entry)).hexdigest() for entry in tensors]
 
 
+class Known:
+    def __init__(self, tensors, aliases, parameters, nodes):
+        self.tensors, self.alias, self.nodes = list(tensors), list(aliases), list(nodes)
+
+
 class SavedState:
     def __init__(self, checkpoint):
         self.step, self.attempt, self.name = (checkpoint[k] for k in ("step", "attempt", "name"))
@@ -171,9 +176,20 @@ class Session:
             )
         )
 
-    def save(self, step, tensors, alias, tree, metrics, parameters, later, written, is_proved_whole, tags, arriving, device):
+    def save(self, step, known, places, tensors, alias, tree, parameters, metrics, later, written, is_proved_whole, tags, arriving,
+             device):  # fmt: skip
         assert not arriving and device is None
-        json.loads(tree)
+        tree = json.loads(tree)
+        if known is not None:
+            tensors, alias = [*known.tensors, *tensors], [*known.alias, *alias]
+            for node, items in places:
+                at = tree
+                for item in items:
+                    pair = at["dict"][item]
+                    at = pair[1]
+                assert at is None
+                pair[1] = json.loads(known.nodes[node])
+        tree = json.dumps(tree)
         if self.bug == "save":
             self.save_failed(step, "snapshot.cc:1: invariant does not hold")
             raise _error("Bug", "snapshot.cc:1: invariant does not hold", "bug")

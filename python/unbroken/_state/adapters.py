@@ -7,7 +7,7 @@
 
 and where a capture of it can be remembered (taking/memory.py):
     look(look)                       shows all that `take` depends on
-    take(capture, name)              what `capture.part` gives to `capture`
+    take(capture, name)              (node, what else `capture` needs), which `capture.part` gives to `capture`
     owns                             its tensors may be parameters of an optimizer
 """
 

@@ -47,10 +47,10 @@ class ContainerAdapter:
         look.value(self.value)
 
     def take(self, capture, name):
-        return capture.value(self.value, name)
+        return capture.value(self.value, name), None
 
     def capture(self, capture, name):
-        return capture.part(name, self)
+        return capture.part(name, self)[0]
 
     def plan(self, node, name, plan):
         plan_value(self.value, node, name, plan, None)

@@ -1,5 +1,6 @@
 """A capture that remembers the last one is the capture that remembers nothing, whatever was done to the objects between."""
 
+import json
 import weakref
 
 import numpy
@@ -7,9 +8,14 @@ import pytest
 import torch
 from torch import nn
 
+import unbroken
 from unbroken import _native
-from unbroken._state.attached import Attached
+from unbroken._state.attached import OURS, Attached
+from unbroken._state.taking.crossing import crossing
 from unbroken.errors import Misconfigured
+
+
+NAMES = ("optimizer", "net", "named", "complex", "arrays")
 
 
 class Net(nn.Module):
@@ -39,7 +45,7 @@ class World:
 
     def registry(self):
         attached = Attached(_native.core.digests)
-        for name in ("optimizer", "net", "named", "complex", "arrays"):
+        for name in NAMES:
             attached.add(name, getattr(self, name))
         return attached
 
@@ -185,12 +191,65 @@ def test_a_capture_after_a_change_is_that_of_a_registry_that_saw_nothing_before(
         world.net.second.bias.data.add_(1)
 
 
+def stored(path):
+    """All that the newest checkpoint holds, but for what is ours and differs anyway."""
+    reader = _native.core.Reader(str(path), "newest")
+    saved, tree = reader.saved, json.loads(reader.saved.tree)["dict"]
+    reader.close()
+    tensors = {name: (dtype, tuple(shape), digest) for name, dtype, shape, _, digest in saved.tensors}
+    return tensors, dict(saved.alias), [pair for pair in tree if pair[0] not in OURS]
+
+
+def due(registry):
+    """What a checkpoint of it has to hold."""
+    capture = registry().capture()
+    digests = zip(capture.tensors, _native.core.digests(capture.tensors), strict=True)
+    tensors = {entry[0]: (entry[1], tuple(entry[2]), digest) for entry, digest in digests}
+    return tensors, dict(capture.aliases), [pair for pair in capture.tree if pair[0] not in OURS]
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_checkpoint_after_a_change_holds_what_a_registry_finds_that_saw_nothing_before(change, run_dir):
+    world = World()
+    with unbroken.Run(run_dir, every=10**6) as run:
+        run.attach(**{name: getattr(world, name) for name in NAMES})
+        run.restore()
+
+        def is_saved():
+            world.optimizer.zero_grad()
+            run.step()
+            try:
+                run.save()
+            except Misconfigured as error:
+                assert str(error).endswith(seen(world.registry))
+            else:
+                assert stored(run_dir) == due(world.registry)
+
+        for _ in range(2):  # what the second save finds again it gives to the core, which has it from then on
+            is_saved()
+        change(world)
+        for _ in range(3):
+            is_saved()
+            world.net.second.bias.data.add_(1)
+
+
+def test_a_capture_of_what_is_as_it_was_crosses_over_as_the_rest_of_it():
+    world = World()
+    world.attached.capture()
+    known, _, tensors, _, tree, parameters = crossing(world.attached.capture())
+    assert known is not None and not tensors and not parameters and "net.first" not in tree
+    world.step()
+    assert crossing(world.attached.capture())[0] is known
+    world.named["more"] = torch.ones(1)
+    assert crossing(world.attached.capture())[0] is None
+
+
 def test_a_capture_of_what_is_as_it_was_takes_what_it_remembers():
     world = World()
     world.attached.capture()
     world.step()
     capture = world.attached.capture()
-    assert capture._prefix is not None and len(capture._prefix.tensors) == len(capture.tensors) > 20
+    assert capture.prefix is not None and len(capture.prefix.tensors) == len(capture.tensors) > 20
 
 
 def test_what_is_remembered_keeps_no_tensor_alive():

@@ -36,7 +36,7 @@ class Capture:
 
     def __init__(self, owners=None, may_wait: Waiting | None = None, reads=True):
         self.owners = owners  # names of parameters, for optimizers
-        self.parts: dict[str, object] = {}
+        self.parts: dict[str, tuple] = {}
         self.objects: dict[str, object] = {}  # attached ones, but for those that are known to hold tensors and plain values alone
         self.tensors: list[tuple] = []
         self.aliases: list[tuple[str, str]] = []
@@ -53,7 +53,7 @@ class Capture:
         self.tree: list = []
         self.names: set[str] = set()
         self.by_memory: dict[tuple, str] = {}
-        self._prefix = None  # the names and memory of what was adopted
+        self.prefix = None  # what was adopted
         self.seen: list[int] = []  # ids of all that was taken, in order, and of those in `tensors` the place there
         self.places: list[int] = []
         self.is_steady = True  # all memory that was taken is that of the tensors themselves
@@ -62,7 +62,7 @@ class Capture:
 
     def adopt(self, prefix, found) -> None:
         """Takes what the parts gave to an earlier capture. `found`: the tensors that are in them now."""
-        self._prefix, self.parts = prefix, dict(prefix.parts)
+        self.prefix, self.parts = prefix, dict(prefix.parts)
         self.tensors, self.aliases, self.parameters = list(prefix.tensors), list(prefix.aliases), list(prefix.parameters)
         self.keep = found if len(prefix.places) == len(found) else [found[i] for i in prefix.places]
         if self.may_wait is not None:
@@ -115,7 +115,7 @@ class Capture:
                 kind = f"{type(value).__module__}.{type(value).__qualname__}"
                 raise refuse(name, f"{kind} can be restored in place only: attach what owns it", "run.attach(NAME=...)")
             return composed.capture(self, value, name)
-        if name in self.names or (self._prefix is not None and name in self._prefix.names):
+        if name in self.names or (self.prefix is not None and name in self.prefix.names):
             raise refuse(name, "two parts of the state have this name")
         if len(name) * 4 > NAME_BYTES_MAX and len(name.encode()) > NAME_BYTES_MAX:
             raise refuse(name, f"the name is longer than {NAME_BYTES_MAX} bytes")
@@ -128,7 +128,7 @@ class Capture:
         self.is_steady = self.is_steady and is_own
         if not self.is_exact:
             self.inexact.add(name)
-        known = None if self._prefix is None else self._prefix.by_memory.get(view.memory)
+        known = None if self.prefix is None else self.prefix.by_memory.get(view.memory)
         first = known or (self.by_memory.setdefault(view.memory, name) if view.memory else name)
         if first != name:
             self.aliases.append((name, first))

@@ -9,6 +9,9 @@ them: it is one only while all of these are.
 
 from __future__ import annotations
 
+from unbroken import _native
+from unbroken._native import call
+from unbroken._state.names import canonical
 from unbroken._state.taking.capture import Capture
 from unbroken._state.taking.look import Look
 
@@ -35,6 +38,7 @@ class Prefix:
         self.parts, self.optimizers, self.names = dict(capture.parts), set(capture.optimizers), set(capture.names)
         self.by_memory, self.places = dict(capture.by_memory), list(capture.places)
         self._later, self._earned = list(capture.later), None if capture.may_wait is None else capture.may_wait.earned
+        self._known = None
 
     def later_of(self, may_wait, keep) -> list[int]:
         """Capture.later, of these parts; `keep`: their tensors."""
@@ -42,6 +46,15 @@ class Prefix:
             self._earned = may_wait.earned
             self._later = [i for i, (tensor, entry) in enumerate(zip(keep, self.tensors, strict=True)) if may_wait.covers(tensor, entry[5])]
         return list(self._later)
+
+
+    def known(self):
+        """(all of it for the core, which keeps it; the nodes in it), from the first time it is asked for."""
+        if self._known is None:
+            nodes = [node for node, _ in self.parts.values()]
+            texts = list(map(canonical, nodes))
+            self._known = call(_native.core.Known, self.tensors, self.aliases, self.parameters, texts), nodes
+        return self._known
 
 
 class Memory:

@@ -127,7 +127,7 @@ class ModuleAdapter:
                 self._look_below(child, look)
 
     def take(self, capture, name):
-        """{member: node} of the tensors."""
+        """The node of the tensors."""
         self._check(name)
         nodes = {}
         marker: list = []
@@ -139,10 +139,10 @@ class ModuleAdapter:
             else:
                 self._has_extras = True
         capture.encoder.leave(marker)
-        return {"dict": [[member, node] for member, node in nodes.items()]}
+        return {"dict": [[member, node] for member, node in nodes.items()]}, None
 
     def capture(self, capture, name):
-        node = capture.part(name, self)
+        node, _ = capture.part(name, self)
         if not self._has_extras:
             return node
         nodes, pairs = dict(node["dict"]), []
