@@ -1,7 +1,8 @@
 """`Run.audit`: what has a state, is within reach of the script, and is not attached.
 
-The walk goes through dicts, lists, tuples, sets and the attributes of objects. It runs no code of what it looks at but
-`state_dict`-like names are looked up on classes only; properties are not read. What has no `state_dict` is named once it
+The walk goes through dicts, lists, tuples, sets, the attributes of objects, and what functions hold
+(unbroken._state.compare.functions). It runs no code of what it looks at but `state_dict`-like names are looked up on classes
+only; properties are not read. What has no `state_dict` is named once it
 changed in place (unbroken._state.compare.changed).
 """
 
@@ -18,14 +19,15 @@ from typing import NamedTuple
 from unbroken._state.attached import owners_of
 from unbroken._state.taking.capture import Capture
 from unbroken._state.compare.changed import Marks, attributes_of, is_open, is_tensor
+from unbroken._state.compare.functions import FUNCTIONS, held_by, is_own_function
 from unbroken._state.containers import root_adapter
 from unbroken._state.generators import handlers_of, is_global
 
 _OBJECTS_MAX, _ITEMS_MAX = 50_000, 1_000
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 _OPAQUE = (
-    types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.CodeType, types.FrameType,
-    types.GeneratorType, types.CoroutineType, types.TracebackType, type, str, bytes, bytearray, int, float, complex,
+    types.ModuleType, types.CodeType, types.FrameType, types.GeneratorType, types.CoroutineType, types.TracebackType, type,
+    str, bytes, bytearray, int, float, complex,
 )  # fmt: skip
 
 
@@ -245,6 +247,8 @@ class _Walk:
 def _is_plain_holder(value, covered) -> bool:
     """True for an object of the script's own that neither gives its state to anybody nor is data."""
     kind, torch = type(value), sys.modules.get("torch")
+    if isinstance(value, FUNCTIONS):
+        return is_own_function(value)
     if torch is not None and isinstance(value, torch.nn.Module):  # what is no parameter and no buffer is in no state_dict
         return all(getattr(kind, name) is getattr(torch.nn.Module, name) for name in ("state_dict", "get_extra_state"))
     if not is_open(kind) or kind.__module__.split(".")[0] == "torch":
@@ -269,6 +273,8 @@ def _below(value, path):
         return [(f"{path}[{i}]", item) for i, item in zip(range(_ITEMS_MAX), value, strict=False)]
     if isinstance(value, (set, frozenset)):
         return [(f"{path}.{{item}}", item) for item in list(value)[:_ITEMS_MAX]]
+    if isinstance(value, FUNCTIONS):
+        return held_by(value, path)
     if is_tensor(value) or not is_open(type(value)):
         return []
     return [(f"{path}.{name}" if path else name, item) for name, item in attributes_of(value).items()]
@@ -323,8 +329,8 @@ def _has_own_order(loader) -> bool:
 
 
 def _is_ema(value, path) -> bool:
-    name = type(value).__name__.lower()
-    return "averagedmodel" in name or "ema" in name or "movingaverage" in name or "ema" in path.lower().split(".")[-1].split("_")
+    name, last = type(value).__name__.lower(), path.lower().split(".")[-1].strip("{}")
+    return "averagedmodel" in name or "ema" in name or "movingaverage" in name or "ema" in last.split("_")
 
 
 def _is_generator(value) -> bool:

@@ -151,6 +151,8 @@ class Run:
     def audit(self, *roots) -> list[Unattached]:
         """What has a state, can be reached from `roots` (without: the caller's variables), and is not attached.
 
+        Functions are looked into: what they close over, their defaults, what a method is bound to, the arguments of a
+        partial, globals that a function of yours names; a variable of the function `f` is called `f.{name}`.
         No code of what is looked at is run. Tensors, arrays, and numbers of your own objects, which have no state_dict,
         are named once they have changed in place since the restore. What can be reached at restore, or where steps is
         called, and is still not attached when the first step is complete, is said then, a line for each.

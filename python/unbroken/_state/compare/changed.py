@@ -102,10 +102,13 @@ def attributes_of(value) -> dict:
 def is_open(kind) -> bool:
     """True where the attributes of objects of this class are looked at: the script's own, and parts of torch."""
     module = kind.__module__
+    return module.startswith(("torch.nn", "torch.utils.data", "torch.optim")) or module == "types" or is_of_script(module)
+
+
+def is_of_script(module: str) -> bool:
+    """True of a module that is no installed library, nor this one."""
     if module.split(".")[0] == "unbroken":
         return False
-    if module.startswith(("torch.nn", "torch.utils.data", "torch.optim")) or module == "types":
-        return True
     path = getattr(sys.modules.get(module), "__file__", None)
     if path is None:
         return module == "__main__"

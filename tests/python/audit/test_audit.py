@@ -1,6 +1,7 @@
 """What has a state and is within reach is named, with its kind; what is attached, or belongs to it, is not."""
 
 import dataclasses
+import functools
 import random
 
 import numpy
@@ -259,3 +260,118 @@ def test_data_is_not_named_though_it_changes(run_dir, capsys):
         for _ in run.steps(2, loader):
             assert not [item for item in run.audit() if item.path.split(".")[0] in ("data", "loader")]
     assert "changes as steps run" not in capsys.readouterr().err
+
+
+def held(value):
+    """A function of each kind that holds it, and how it is reached from there."""
+
+    def closure():
+        return value
+
+    def outer():
+        return lambda: value
+
+    def default(some=1, noise=value, *, last=None):
+        return noise
+
+    def keyword(*, noise=value):
+        return noise
+
+    def with_attribute():
+        return None
+
+    def nested():
+        return closure()
+
+    with_attribute.noise = value
+
+    class Stepper:
+        def __init__(self):
+            self.noise = value
+
+        def step(self):
+            return self.noise
+
+        __call__ = step
+
+    return [
+        (closure, "{value}"), (outer(), "{value}"), (default, "{noise}"), (keyword, "{noise}"), (with_attribute, "noise"),
+        (nested, "{closure}.{value}"), (Stepper().step, "__self__.noise"), (Stepper(), "noise"),
+        (functools.partial(print, value), "args[0]"), (functools.partial(print, sep=[value]), "keywords['sep'][0]"),
+        (functools.partial(closure), "func.{value}"), (functools.wraps(closure)(lambda: 0), "__wrapped__.{value}"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, make", [(kind, several[0]) for kind, several in KINDS.items()])
+def test_what_a_function_holds_is_found(run, kind, make):
+    value = make()
+    run.attach(model=MODEL)
+    if kind == "scheduler":
+        run.attach(optimizer=value.optimizer)
+    places = held(value)
+    if kind == "generator":
+        places.append((value.random, "__self__"))
+    for function, path in places:
+        assert run.audit(function) == [Unattached(path, kind)], path
+        assert run.audit([function]) == [Unattached(f"[0].{path}", kind)], path
+    if hasattr(value, "state_dict") or kind == "generator":
+        run.attach(it=value)
+        assert run.audit(*(function for function, _ in places)) == []
+
+
+def test_an_average_is_known_by_the_name_of_the_variable_that_a_function_closes_over(run):
+    ema, unbound = Metric(), 0
+    run.attach(model=MODEL)
+    assert run.audit(lambda: ema) == [Unattached("{ema}", "ema")]
+
+    def early():
+        return unbound
+
+    del unbound
+    assert run.audit(early) == []
+
+
+def test_globals_are_looked_at_where_a_function_of_the_script_names_them(run, tmp_path, monkeypatch):
+    (tmp_path / "steps_of_mine.py").write_text(
+        "import random\nNOISE, OTHER = random.Random(1), random.Random(2)\n"
+        "def draw():\n    return [NOISE.random() for _ in range(2)]\ndef step():\n    return draw()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import steps_of_mine
+
+    assert run.audit(steps_of_mine.step) == [Unattached("{draw}.{NOISE}", "generator")]
+    monkeypatch.setattr("unbroken._state.compare.changed._LIBRARIES", (str(tmp_path),))
+    assert run.audit(steps_of_mine.step) == []
+
+
+def test_a_step_that_is_handed_over_as_a_function_says_a_line_for_each(run_dir, capsys):
+    def trained():
+        model, noise, mean, data, buffer = nn.Linear(2, 2), torch.Generator(), torch.zeros(2), torch.rand(4, 2), torch.zeros(4, 2)
+        collate, scale = (lambda items: torch.stack(items)), functools.partial(torch.mul, torch.ones(2))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+        optimizer.register_step_post_hook(lambda *_: model.zero_grad())
+
+        def step():
+            batch = scale(collate(list(data))) + torch.rand(4, 2, generator=noise)
+            mean.mul_(0.5).add_(batch.mean(0))
+            loss = model(batch + buffer).square().mean()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+        return {"model": model, "optimizer": optimizer, "schedule": schedule}, {"noise": noise, "mean": mean}, step
+
+    def fit(path, parts, function):
+        with unbroken.Run(path) as run:
+            run.attach(**parts)
+            for _ in run.steps(2):
+                function()
+            return [item for item in run.audit() if item.path.startswith("function")]
+
+    parts, forgotten, step = trained()
+    assert fit(run_dir, parts, step) == [Unattached("function.{noise}", "generator"), Unattached("function.{mean}", "other")]
+    said = [line for line in capsys.readouterr().err.splitlines() if "function" in line]
+    assert [line.split()[3] for line in said] == ["function.{noise}", "function.{mean}"]
+    assert fit(f"{run_dir}.all", parts | forgotten, step) == []
+    assert "function" not in capsys.readouterr().err
