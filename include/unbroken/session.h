@@ -42,7 +42,7 @@ struct RunOptions {
   /// `max_wait` ("30s"), and skips it then.
   std::string busy = "skip", max_wait = {};
   /// At most so much memory for snapshots ("8GiB"). By default one or two times the state, as far as the
-  /// machine and the cgroup have it.
+  /// machine and the cgroup have it. With less, a save lets the training wait until the storage has taken it.
   std::string arena = {};
   std::string max_bandwidth = {};  ///< at which a save is written, at most ("200MB/s")
   bool is_fresh_allowed = false;   ///< permits a start from nothing where nothing valid is left

@@ -55,7 +55,8 @@ class Run:
     one ("wait"), for at most `max_wait` ("30s"), and is skipped and counted then.
 
     `arena`: at most so much memory for snapshots ("8GiB"); by default one or two times the state. A save that finds less
-    memory in the machine or the cgroup than it takes fails, and the training goes on.
+    than it takes, there or in the machine or the cgroup, goes through a window of at least 32 MiB, and the training waits
+    until the storage has taken it; where there is not even that, it fails, and the training goes on.
     `max_bandwidth`: a save is written at no more than this ("200MB/s"), so that others have their share of the storage.
 
     `check=True`: what is copied while the training goes on (see `fence`) is proved unchanged byte by byte at each save, not

@@ -43,4 +43,8 @@ Pages Pages::make(std::uint64_t bytes) {
   return out;
 }
 
+bool Pages::give_back(MutableBytes pages) {
+  return ::madvise(pages.data(), pages.size(), MADV_DONTNEED) == 0;
+}
+
 }  // namespace unbroken

@@ -17,6 +17,9 @@ class Pages {
   Pages() = default;
   /// At least `bytes` of zeros, not touched yet, left out of core dumps; empty where there is no memory.
   static Pages make(std::uint64_t bytes);
+  /// Gives the memory of whole pages back to the system; they are zeros when they are touched again. False
+  /// where it stays, as what is locked into memory does.
+  static bool give_back(MutableBytes pages);
   explicit operator bool() const { return memory_ != nullptr; }
   std::byte* data() const { return memory_.get(); }
   std::uint64_t size() const { return memory_ ? memory_.get_deleter().bytes : 0; }

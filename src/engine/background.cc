@@ -26,6 +26,20 @@ constexpr std::size_t kMetricsBytesMax = std::size_t{4} << 20;
 // They are handed to it together: to wake a thread for each costs more than all else in a step.
 constexpr Duration kMetricsWait = std::chrono::seconds(1);
 constexpr std::size_t kMetricsBytesWait = std::size_t{64} << 10;
+
+Error never_written() {
+  return {Code::stopped, "its writing did not begin"};
+}
+
+/// What a copy and the write of it tell each other.
+WriteWish wish_of(const std::shared_ptr<Staging>& staging, std::uint64_t bytes_per_s) {
+  WriteWish wish{.is_final = [staging](auto from, auto to) { return staging->is_final(from, to); },
+                 .bytes_per_s = bytes_per_s};
+  if (!staging->is_streamed()) return wish;
+  wish.on_written = [staging](auto from, auto to) { staging->written(from, to); };
+  wish.on_failed = [staging](const Error& error) { staging->give_up(error); };
+  return wish;
+}
 }  // namespace
 
 Background::Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status,
@@ -135,11 +149,17 @@ void Background::commit(std::shared_ptr<Saving> saving, std::shared_ptr<Staging>
                                  [saving, staging, facts = std::move(facts), began](Background& me) mutable {
                                    struct Landed {
                                      Background& me;
-                                     ~Landed() { me.saves_in_flight_.fetch_sub(1); }
-                                   } landed{me};
+                                     Staging& staging;
+                                     ~Landed() {
+                                       staging.give_up(never_written());
+                                       me.saves_in_flight_.fetch_sub(1);
+                                     }
+                                   } landed{me, *staging};
                                    me.commit_on_strand(saving, staging, std::move(facts), began);
                                  });
-  if (!is_taken) saves_in_flight_.fetch_sub(1);
+  if (is_taken) return;
+  staging->give_up(never_written());
+  saves_in_flight_.fetch_sub(1);
 }
 
 void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
@@ -147,10 +167,7 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
   if (auto fence = status_->fence()) return saving->fail(std::move(*fence));
   const Nonce nonce = seams_.draw();
   const std::string shard = shard_key(saving->id(), 0, nonce);
-  const auto is_final = [staging](std::uint64_t from, std::uint64_t to) {
-    return staging->is_final(from, to);
-  };
-  const auto begun = begin_write(seams_, shard, staging->image(), {is_final, write_bytes_per_s_}, by());
+  const auto begun = begin_write(seams_, shard, staging->image(), wish_of(staging, write_bytes_per_s_), by());
   auto copied = staging->finish();
   if (!copied.ok()) {
     static_cast<void>(begun->finish().ok());

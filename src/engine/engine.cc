@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -9,6 +11,7 @@
 #include "base/json.h"
 #include "base/mutant.h"
 #include "base/point.h"
+#include "engine/write/write_object.h"
 #include "journal/retention.h"
 
 namespace unbroken {
@@ -16,6 +19,8 @@ namespace unbroken {
 namespace {
 
 constexpr unsigned kArenaSlots = 2;  // one being filled while one is written
+// Of a window: fewer blocks could not be copied while others are written; and two for each write at a time.
+constexpr std::uint64_t kWindowBytesMin = 4 * kBlockBytes;
 // Of what is copied later, all is proved in the first saves, then this share in turn.
 constexpr std::uint64_t kProvedWhole = 3, kProofShare = 64;
 
@@ -24,6 +29,13 @@ std::optional<double> last_of(const Metrics& metrics, std::string_view name) {
   for (const auto& [key, value] : metrics)
     if (key == name) out = value;
   return out;
+}
+
+ArenaLimits with_window(ArenaLimits limits, const Executor& executor) {
+  if (limits.window_bytes_max > 0) return limits;
+  limits.window_bytes_min = kWindowBytesMin;
+  limits.window_bytes_max = std::max(2 * executor.width(Lane::io) * kBlockBytes, kWindowBytesMin);
+  return limits;
 }
 
 Error closed() {
@@ -36,7 +48,7 @@ Engine::Engine(const Seams& seams, EngineOptions options)
     : seams_(seams),
       options_(std::move(options)),
       status_(std::make_shared<Status>()),
-      arena_(Arena::make(kArenaSlots, options_.arena)) {
+      arena_(Arena::make(kArenaSlots, with_window(options_.arena, seams_.executor))) {
   options_.pace.cadence.keep_every = options_.open.policy.keep_every;
 }
 
@@ -151,7 +163,13 @@ Result<std::shared_ptr<Staging>> Engine::stage(StateView state, bool is_proved_w
     const auto copy_shared = [&process = seams_.process](const std::byte* from, MutableBytes into) {
       return process.copy_shared(from, into);
     };
-    return Staging::begin(std::move(state), *arena_, seams_.executor, copy_shared, proof, &last_plan_);
+    auto staged = Staging::begin(std::move(state), *arena_, seams_.executor, copy_shared, proof, &last_plan_);
+    if (staged.ok() && staged.value()->is_streamed() && !std::exchange(has_told_streamed_, true))
+      status_->warn(fmt::format(
+          "{}; so each save lets the training wait until the storage has taken it: give arena=, or the "
+          "memory of the machine or the cgroup, that much more",
+          staged.value()->streamed_because()));
+    return staged;
   } catch (const CheckFailed& e) {
     return Error(Code::bug, e.what());
   }

@@ -147,6 +147,7 @@ class Engine {
   std::vector<Open> open_;  ///< with the mutex held
   void distrust(const std::vector<std::string>& written);
   LastPlan last_plan_;
+  bool has_told_streamed_ = false;
   std::uint64_t later_saves_ = 0;  ///< of which something was
   std::size_t distrusted_ = 0;     ///< tensors, when a save was begun last
   double decided_s_ = 0;

@@ -78,7 +78,9 @@ class TestModel final : public Loader {
 class TestExecutor final : public Executor {
  public:
   explicit TestExecutor(Executor& below) : below_(below) {}
-  bool post(Lane lane, Task task) override { return !is_refusing && below_.post(lane, std::move(task)); }
+  bool post(Lane lane, Task task) override {
+    return !is_refusing && refused != lane && below_.post(lane, std::move(task));
+  }
   void post_at(Instant when, Task task) override { below_.post_at(when, std::move(task)); }
   Result<> wait(const std::function<bool()>& is_done, const Deadline& by) override {
     return below_.wait(is_done, by);
@@ -87,6 +89,7 @@ class TestExecutor final : public Executor {
   void notify() override { below_.notify(); }
   unsigned width(Lane lane) const override { return below_.width(lane); }
   bool is_refusing = false;
+  std::optional<Lane> refused;
 
  private:
   Executor& below_;

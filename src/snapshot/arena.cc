@@ -24,50 +24,73 @@ std::size_t Arena::choose(std::uint64_t bytes) const {
 std::uint64_t Arena::used_bytes() const {
   std::uint64_t sum = 0;
   for (const Slot& slot : slots_)
-    if (slot.is_used) sum += slot.memory.size();
+    if (slot.is_used) sum += slot.bytes();
   return sum;
+}
+
+std::uint64_t Arena::left_bytes() const {
+  if (!limits_.left) return std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t left = limits_.left();
+  for (const Slot& slot : slots_)
+    if (!slot.is_used) left += slot.bytes();
+  return left;
 }
 
 std::string Arena::hindrance(std::uint64_t bytes) const {
   const std::uint64_t used = used_bytes();
   if (bytes > limits_.bytes_max || used > limits_.bytes_max - bytes)
     return fmt::format("more than arena={}", format_bytes(limits_.bytes_max));
-  if (!limits_.left) return "";
-  std::uint64_t left = limits_.left();
-  for (const Slot& slot : slots_)
-    if (!slot.is_used) left += slot.memory.size();
+  const std::uint64_t left = left_bytes();
   return bytes <= left ? "" : fmt::format("more than the {} of memory that are left", format_bytes(left));
 }
 
 Result<std::shared_ptr<MutableBytes>> Arena::acquire(std::uint64_t bytes) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const std::size_t chosen = choose(bytes);
   if (chosen == slots_.size()) return std::shared_ptr<MutableBytes>();
-  Slot& slot = slots_[chosen];
-  if (slot.memory.size() < bytes) {
+  if (slots_[chosen].memory.size() < bytes) {
     if (const std::string why = hindrance(bytes); !why.empty()) {
       if (used_bytes() > 0) return std::shared_ptr<MutableBytes>();
       return Error(Code::unavailable, fmt::format("a snapshot takes {}, {}", format_bytes(bytes), why));
     }
-    // The old ones go first, so that they never stand side by side with the new one; without the mutex, as
-    // what was prepared may need a lock that somebody holds who wants ours.
-    std::vector<Slot> old;
-    for (Slot& idle : slots_)
-      if (!idle.is_used) old.push_back(std::exchange(idle, {}));
-    slot.is_used = true;
-    lock.unlock();
-    old.clear();
-    lock.lock();
-    slot.memory = Pages::make(bytes);
-    slot.is_used = static_cast<bool>(slot.memory);
-    if (!slot.memory)
-      return Error(Code::unavailable, fmt::format("no memory for a snapshot of {}", format_bytes(bytes)));
+    UNBROKEN_DO(map(slots_[chosen], bytes, lock));
   }
+  return hand_out(chosen, bytes);
+}
+
+Result<Arena::Windowed> Arena::acquire_windowed(std::uint64_t bytes) {
+  Lock lock(mutex_);
+  const std::size_t chosen = choose(bytes);
+  const std::uint64_t used = used_bytes();
+  const std::uint64_t most = std::min(left_bytes(), limits_.bytes_max - std::min(used, limits_.bytes_max));
+  const std::uint64_t window = std::min({most, bytes, limits_.window_bytes_max});
+  if (chosen == slots_.size() || window < limits_.window_bytes_min)
+    return Error(Code::unavailable, fmt::format("a window takes {}", format_bytes(limits_.window_bytes_min)));
+  UNBROKEN_DO(map(slots_[chosen], bytes, lock));
+  slots_[chosen].window_bytes = window;
+  return Windowed{hand_out(chosen, bytes), window, bytes - std::min(bytes, most)};
+}
+
+Result<> Arena::map(Slot& slot, std::uint64_t bytes, Lock& lock) {
+  std::vector<Slot> old;
+  for (Slot& idle : slots_)
+    if (!idle.is_used) old.push_back(std::exchange(idle, {}));
   slot.is_used = true;
-  auto* view = new MutableBytes(slot.memory.data(), bytes);
-  return std::shared_ptr<MutableBytes>(view, [arena = shared_from_this(), chosen](MutableBytes* mine) {
+  lock.unlock();  // what was prepared may need a lock that somebody holds who wants ours
+  old.clear();
+  lock.lock();
+  slot.memory = Pages::make(bytes);
+  slot.is_used = static_cast<bool>(slot.memory);
+  if (slot.memory) return Done{};
+  return Error(Code::unavailable, fmt::format("no memory for a snapshot of {}", format_bytes(bytes)));
+}
+
+std::shared_ptr<MutableBytes> Arena::hand_out(std::size_t slot, std::uint64_t bytes) {
+  slots_[slot].is_used = true;
+  auto* view = new MutableBytes(slots_[slot].memory.data(), bytes);
+  return std::shared_ptr<MutableBytes>(view, [arena = shared_from_this(), slot](MutableBytes* mine) {
     delete mine;
-    arena->release(chosen);
+    arena->release(slot);
   });
 }
 
@@ -83,6 +106,7 @@ void Arena::prepare(const MutableBytes& memory,
 
 void Arena::release(std::size_t slot) {
   const std::lock_guard lock(mutex_);
+  if (slots_[slot].window_bytes > 0) slots_[slot] = {};
   slots_[slot].is_used = false;
 }
 
@@ -96,7 +120,7 @@ bool Arena::has_room(std::uint64_t bytes) const {
 std::uint64_t Arena::bytes() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
-  for (const Slot& slot : slots_) sum += slot.memory.size();
+  for (const Slot& slot : slots_) sum += slot.bytes();
   return sum;
 }
 

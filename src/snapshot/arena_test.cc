@@ -96,6 +96,36 @@ TEST(Arena, TakesNoMoreThanThereIs) {
   EXPECT_TRUE(arena->acquire(200'000).is(Code::unavailable));
 }
 
+TEST(Arena, GivesAWindowForWhatIsMoreThanThereMayBe) {
+  const auto arena =
+      Arena::make(2, {.bytes_max = 100'000, .window_bytes_min = 20'000, .window_bytes_max = 50'000});
+  (void)arena->acquire(90'000).value();
+  auto windowed = arena->acquire_windowed(300'000).value();
+  ASSERT_EQ(windowed.memory->size(), 300'000u);
+  EXPECT_EQ(windowed.window_bytes, 50'000u);
+  EXPECT_EQ(windowed.missing_bytes, 200'000u);
+  EXPECT_EQ(arena->bytes(), 50'000u) << "what was idle is given back first, and only the window is held";
+  EXPECT_TRUE(arena->has_room(40'000));
+  EXPECT_FALSE(arena->has_room(60'000));
+  std::memset(windowed.memory->data() + 250'000, 1, 50'000);
+  windowed.memory.reset();
+  EXPECT_EQ(arena->bytes(), 0u);
+  EXPECT_NE(arena->acquire(90'000).value(), nullptr) << "the slot is lost";
+}
+
+TEST(Arena, GivesNoWindowThatIsTooSmall) {
+  std::uint64_t left = 19'999;
+  const auto arena =
+      Arena::make(1, {.left = [&] { return left; }, .window_bytes_min = 20'000, .window_bytes_max = 50'000});
+  EXPECT_TRUE(arena->acquire_windowed(300'000).is(Code::unavailable));
+  left = 20'000;
+  const auto windowed = arena->acquire_windowed(300'000);
+  ASSERT_TRUE(windowed.ok());
+  EXPECT_EQ(windowed.value().window_bytes, 20'000u) << "no more than is left";
+  EXPECT_TRUE(arena->acquire_windowed(300'000).is(Code::unavailable)) << "every slot is in use";
+  EXPECT_TRUE(Arena::make(1)->acquire_windowed(10).is(Code::unavailable)) << "nobody asked for windows";
+}
+
 TEST(Arena, LivesAsLongAsItsLastSlot) {
   auto arena = Arena::make(1);
   auto slot = arena->acquire(64).value();

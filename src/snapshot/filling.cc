@@ -29,11 +29,12 @@ std::vector<char> flags(std::size_t count, std::span<const std::uint32_t> set) {
 
 }  // namespace
 
-Filling::Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, CopyShared copy_shared,
-                 Executor& executor)
+Filling::Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, Window* window,
+                 CopyShared copy_shared, Executor& executor)
     : state_(state),
       plan_(plan),
       image_(image),
+      window_(window),
       copy_shared_(std::move(copy_shared)),
       executor_(executor),
       filled_to_(state.tensors.size()),
@@ -46,6 +47,9 @@ Filling::Filling(const StateView& state, const ShardPlan& plan, MutableBytes ima
       chunks_(chunk_count(image.size(), kChunkBytes)),
       is_hashed_(chunks_.size(), 0) {
   std::memcpy(image_.data(), plan.header.data(), plan.header.size());
+  // Of a window the header may go as soon as somebody asks for it.
+  for (std::size_t c = 0; window_ != nullptr && chunk_end(c) <= plan.data_offset && c < chunks_.size(); ++c)
+    hash_chunk(c);
 }
 
 std::vector<Unit> Filling::units() const {
@@ -99,23 +103,23 @@ bool Filling::is_unwritten(std::size_t mark) const {
   return copy_shared_(live(tensor, piece->at), seen) && xxh128(seen) == piece->digest;
 }
 
-void Filling::fill(const Unit& unit) {
+bool Filling::fill(const Unit& unit) {
   XxhStream stream;
-  for (std::size_t i = unit.begin; i < unit.end; ++i) fill_tensor(plan_.order[i], stream);
+  for (std::size_t i = unit.begin; i < unit.end; ++i)
+    if (!fill_tensor(plan_.order[i], stream)) return false;
+  return true;
 }
 
 bool Filling::copy_piece(std::size_t tensor, std::uint64_t at, MutableBytes piece) const {
   if (is_arriving_[tensor] != 0) return true;  // it stands there
   if (is_later_[tensor] != 0) return copy_shared_(live(tensor, at), piece);
-  std::memcpy(piece.data(), live(tensor, at), piece.size());
+  gather(state_.tensors[tensor], at - plan_.offsets[tensor], piece);
   return true;
 }
 
-void Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
+bool Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
   const TensorView& view = state_.tensors[tensor];
   const std::uint64_t begin = plan_.offsets[tensor], end = end_of(tensor);
-  const bool is_plain = is_arriving_[tensor] != 0 || is_contiguous(view);
-  if (!is_plain) gather(view, image_.subspan(begin, end - begin));
   const std::uint64_t element = std::max(1U, bits_of(view.dtype) / 8);
   std::uint64_t checked = begin;
   bool is_finite = true;
@@ -123,16 +127,14 @@ void Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
   stream.reset();
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t next = piece_end(at, end);
+    if (window_ != nullptr && !window_->await(next)) return false;
     const MutableBytes piece = image_.subspan(at, next - at);
-    if (is_plain && !copy_piece(tensor, at, piece)) note_changed(tensor);
-    const bool is_whole_chunk =
-        at % kChunkBytes == 0 && (piece.size() == kChunkBytes || next == image_.size());
-    if (is_whole_chunk) {
-      chunks_[at / kChunkBytes] = xxh128(piece);
-      is_hashed_[at / kChunkBytes] = 1;
-    }
+    if (!copy_piece(tensor, at, piece)) note_changed(tensor);
+    const std::size_t chunk = at / kChunkBytes;
+    const bool ends_chunk = next == chunk_end(chunk), is_whole_chunk = ends_chunk && at % kChunkBytes == 0;
+    if (is_whole_chunk || (ends_chunk && window_ != nullptr)) hash_chunk(chunk);
     if (mark != marks_[tensor].cend() && mark->at == at) {
-      if ((is_whole_chunk ? chunks_[at / kChunkBytes] : xxh128(piece)) != mark->digest) note_changed(tensor);
+      if ((is_whole_chunk ? chunks_[chunk] : xxh128(piece)) != mark->digest) note_changed(tensor);
       ++mark;
     }
     if (is_parameter_[tensor] != 0) {
@@ -148,6 +150,17 @@ void Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
   filled_to_[tensor].store(end, std::memory_order_release);  // also of one without bytes
   if (!is_finite) is_finite_.store(false);
   digests_[tensor] = stream.digest();
+  return true;
+}
+
+std::uint64_t Filling::chunk_end(std::size_t chunk) const {
+  return std::min<std::uint64_t>((chunk + 1) * kChunkBytes, image_.size());
+}
+
+void Filling::hash_chunk(std::size_t chunk) {
+  const std::uint64_t begin = chunk * kChunkBytes;
+  chunks_[chunk] = xxh128(image_.subspan(begin, chunk_end(chunk) - begin));
+  is_hashed_[chunk] = 1;
 }
 
 bool Filling::is_filled(std::uint64_t begin, std::uint64_t end) const {
@@ -163,9 +176,7 @@ Result<> Filling::hash_rest(Executor& executor) {
   for (std::size_t c = 0; c < chunks_.size(); ++c)
     if (is_hashed_[c] == 0) rest.push_back(c);
   return parallel_for(executor, Lane::compute, rest.size(), [&](std::size_t i) -> Result<> {
-    const std::uint64_t begin = rest[i] * kChunkBytes;
-    chunks_[rest[i]] =
-        xxh128(image_.subspan(begin, std::min<std::uint64_t>(kChunkBytes, image_.size() - begin)));
+    hash_chunk(rest[i]);
     return Done{};
   });
 }

@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "format/shard.h"
 #include "snapshot/state_view.h"
+#include "snapshot/window.h"
 #include "world/executor.h"
 
 namespace unbroken {
@@ -37,9 +38,10 @@ struct Unit {
 /// Threads: fill() any, of different units; the others when no fill() runs.
 class Filling {
  public:
-  /// `state` and `plan` outlive it.
-  Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, CopyShared copy_shared,
-          Executor& executor);
+  /// `state` and `plan` outlive it. `window`: of the image, where there is one; units are filled in order
+  /// then, one at a time.
+  Filling(const StateView& state, const ShardPlan& plan, MutableBytes image, Window* window,
+          CopyShared copy_shared, Executor& executor);
 
   std::vector<Unit> units() const;
   /// Of the tensors that arrive, in file order.
@@ -54,8 +56,8 @@ class Filling {
   /// What was copied at once may change.
   void note_changed(std::size_t tensor) { is_changed_[tensor].store(is_later_[tensor] != 0); }
   const std::string& name_of(std::size_t mark) const { return state_.tensors[marked_[mark].first].name; }
-  /// What arrives has to be there.
-  void fill(const Unit& unit);
+  /// What arrives has to be there. False: the window was closed before all was filled.
+  bool fill(const Unit& unit);
   /// Are all bytes [begin, end) of the image filled? Executor::notify() tells of each 8 MiB. Threads: any.
   bool is_filled(std::uint64_t begin, std::uint64_t end) const;
   /// When every unit is filled: the chunks that no single tensor fills.
@@ -74,7 +76,9 @@ class Filling {
     Xxh128 digest;
   };
   std::uint64_t end_of(std::size_t tensor) const { return plan_.offsets[tensor] + plan_.bytes[tensor]; }
-  void fill_tensor(std::size_t tensor, XxhStream& stream);
+  bool fill_tensor(std::size_t tensor, XxhStream& stream);
+  std::uint64_t chunk_end(std::size_t chunk) const;
+  void hash_chunk(std::size_t chunk);
   bool copy_piece(std::size_t tensor, std::uint64_t at, MutableBytes piece) const;
   const std::byte* live(std::size_t tensor, std::uint64_t at) const {
     return static_cast<const std::byte*>(state_.tensors[tensor].data) + (at - plan_.offsets[tensor]);
@@ -83,6 +87,7 @@ class Filling {
   const StateView& state_;
   const ShardPlan& plan_;
   const MutableBytes image_;
+  Window* const window_;
   const CopyShared copy_shared_;
   Executor& executor_;
   std::vector<std::atomic<std::uint64_t>> filled_to_;        // by tensor: where in the file

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/text.h"
 #include "format/shard.h"
 #include "snapshot/tensor_view.h"
 #include "world/parallel.h"
@@ -62,13 +63,16 @@ std::string changed_text(const std::vector<std::string>& names) {
       fmt::join(said, ", "), more);
 }
 
-Staging::Staging(StateView state, std::shared_ptr<const ShardPlan> plan, std::shared_ptr<MutableBytes> slot,
-                 Executor& executor, CopyShared copy_shared)
+Staging::Staging(StateView state, std::shared_ptr<const ShardPlan> plan, Space space, Executor& executor,
+                 CopyShared copy_shared)
     : state_(std::move(state)),
       plan_(std::move(plan)),
-      slot_(std::move(slot)),
+      slot_(std::move(space.slot)),
+      streamed_because_(std::move(space.streamed_because)),
       executor_(executor),
-      filling_(state_, *plan_, *slot_, std::move(copy_shared), executor),
+      window_(space.window_bytes == 0 ? nullptr
+                                      : std::make_unique<Window>(*slot_, space.window_bytes, executor)),
+      filling_(state_, *plan_, *slot_, window_.get(), std::move(copy_shared), executor),
       units_(filling_.units()),
       taken_(units_.size()) {
   for (const std::uint32_t t : state_.later) later_bytes_ += plan_->bytes[t];
@@ -90,17 +94,30 @@ Result<std::shared_ptr<Staging>> Staging::begin(StateView state, Arena& arena, E
   UNBROKEN_DO(check_views(state));
   LastPlan none;
   UNBROKEN_TRY(auto plan, (last != nullptr ? last : &none)->plan(state.tensors));
-  UNBROKEN_TRY(std::shared_ptr<MutableBytes> slot, arena.acquire(plan->file_bytes));
-  if (!slot) return Error(Code::unavailable, "there is no room for a snapshot beside those in use");
+  UNBROKEN_TRY(Space space, make_space(state, plan->file_bytes, arena));
+  if (!space.slot) return Error(Code::unavailable, "there is no room for a snapshot beside those in use");
+  if (space.window_bytes > 0) state.later.clear();
 
   std::shared_ptr<Staging> staging(
-      new Staging(std::move(state), std::move(plan), std::move(slot), executor, std::move(copy_shared)));
+      new Staging(std::move(state), std::move(plan), std::move(space), executor, std::move(copy_shared)));
   UNBROKEN_DO(staging->send(arena));
   UNBROKEN_DO(staging->filling_.mark(proof, executor));
   const std::size_t looks = staging->state_.later.empty() ? 0 : staging->filling_.mark_count() + 1;
   staging->is_proved_whole_ = proof.every == 1;
   staging->is_looked_at_ = std::vector<std::atomic<bool>>(looks);
   return staging;
+}
+
+Result<Staging::Space> Staging::make_space(const StateView& state, std::uint64_t bytes, Arena& arena) {
+  auto whole = arena.acquire(bytes);
+  if (whole.ok()) return Space{std::move(whole).value()};
+  if (!state.arriving.empty()) return std::move(whole).error();
+  auto windowed = arena.acquire_windowed(bytes);
+  if (!windowed.ok()) return std::move(whole).error();
+  Arena::Windowed& space = windowed.value();
+  return Space{std::move(space.memory), space.window_bytes,
+               fmt::format("{}: {} are missing, and it goes through a window of {}", whole.error().what(),
+                           format_bytes(space.missing_bytes), format_bytes(space.window_bytes))};
 }
 
 Result<> Staging::send(Arena& arena) {
@@ -133,9 +150,23 @@ void Staging::fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (!error_) error_ = std::move(error);
   has_failed_.store(true);
+  if (window_) window_->close();
+}
+
+void Staging::written(std::uint64_t begin, std::uint64_t end) {
+  if (!window_->give_back(begin, end))
+    fail(Error(Code::unavailable, "memory that was written cannot be given back to the system"));
+}
+
+void Staging::give_up(Error why) {
+  if (window_ && !are_filled()) fail(std::move(why));
 }
 
 void Staging::copy_at_once() {
+  if (window_) {
+    for (std::size_t i = 0; i < units_.size(); ++i) fill_once(i);
+    return;
+  }
   static_cast<void>(parallel_for(executor_, Lane::compute, units_.size(), [&](std::size_t i) -> Result<> {
                       if (!units_[i].is_later) fill_once(i);
                       return Done{};
@@ -147,10 +178,10 @@ void Staging::fill_once(std::size_t unit) {
   if (taken_[unit].exchange(true)) return;
   try {
     const Result<> arrived = await(units_[unit].arrivals);
-    if (arrived.ok())
-      filling_.fill(units_[unit]);
-    else
+    if (!arrived.ok())
       fail(arrived.error());
+    else if (!filling_.fill(units_[unit]))
+      fail(Error(Code::stopped, "it was not written any more"));
   } catch (const std::exception&) {
     fail(could_not_copy());  // whoever waits for the unit must not wait for ever
   }
@@ -190,6 +221,8 @@ void Staging::copy() {
                       }).ok());
   };
   if (is_copied()) return;
+  if (window_)  // whoever takes the snapshot copies it, or does not come to it any more
+    return executor_.join([this] { return are_filled() || has_failed_.load(); });
   each(units_.size(), [&](std::size_t i) {
     if (units_[i].arrivals == 0) fill_once(i);  // what arrives may be waited for
   });

@@ -2,7 +2,8 @@
 // A snapshot on its way into the arena. Most state is copied before begin() returns. Tensors that the caller
 // names as *later* are copied by the compute lane while the caller goes on, until fence(): the boundary costs
 // the hashes that prove afterwards that nobody wrote them meanwhile. What *arrives* comes from an
-// accelerator.
+// accelerator. Where the arena has too little memory for all of it, a snapshot is *streamed*: everything is
+// copied at once, by the caller, through a window that moves on as its bytes are written.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -33,9 +34,9 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
   /// What is at once is copied by copy_at_once(), which has to follow. What arrives is on its way. Errors:
-  /// bad_argument (a view that cannot be read, a name twice), unavailable (no memory, or no room in the
-  /// arena beside what is in use), those of Arrivals. `last`: of the save before, for the next. Threads: the
-  /// caller's and the compute lane.
+  /// bad_argument (a view that cannot be read, a name twice), unavailable (no memory, not even for a window,
+  /// which what arrives never gets; or no room in the arena beside what is in use), those of Arrivals.
+  /// `last`: of the save before, for the next. Threads: the caller's and the compute lane.
   static Result<std::shared_ptr<Staging>> begin(StateView state, Arena& arena, Executor& executor,
                                                 CopyShared copy_shared, const Proof& proof = {},
                                                 LastPlan* last = nullptr);
@@ -49,6 +50,15 @@ class Staging {
   bool is_final(std::uint64_t begin, std::uint64_t end) const {
     return has_failed_.load() || filling_.is_filled(begin, end);
   }
+  /// Why the snapshot is streamed, and what is missing; empty where it is not. Then written() or give_up()
+  /// has to come for every byte that is final.
+  const std::string& streamed_because() const { return streamed_because_; }
+  bool is_streamed() const { return window_ != nullptr; }
+  /// Bytes [begin, end) of the image, which is streamed, are written and never read again. Threads: any.
+  void written(std::uint64_t begin, std::uint64_t end);
+  /// Nothing more of it is going to be written. Where it is streamed and not all copied yet, finish() says
+  /// why. Threads: any.
+  void give_up(Error why);
   /// Every byte is copied, and looked at again as `proof` says; what `later` names may be written.
   bool is_copied() const { return are_filled() && looked_.load() == is_looked_at_.size(); }
   /// copy_at_once() copies all that there is.
@@ -70,8 +80,14 @@ class Staging {
   bool is_proved_whole() const { return later_bytes_ > 0 && is_proved_whole_; }
 
  private:
-  Staging(StateView state, std::shared_ptr<const ShardPlan> plan, std::shared_ptr<MutableBytes> slot,
-          Executor& executor, CopyShared copy_shared);
+  struct Space {
+    std::shared_ptr<MutableBytes> slot;
+    std::uint64_t window_bytes = 0;  // 0: it is memory as a whole
+    std::string streamed_because = {};
+  };
+  static Result<Space> make_space(const StateView& state, std::uint64_t bytes, Arena& arena);
+  Staging(StateView state, std::shared_ptr<const ShardPlan> plan, Space space, Executor& executor,
+          CopyShared copy_shared);
   Result<> send(Arena& arena);
   bool are_filled() const { return filled_.load() == units_.size(); }
   Result<> await(std::size_t arrivals);
@@ -83,7 +99,9 @@ class Staging {
   const StateView state_;
   const std::shared_ptr<const ShardPlan> plan_;
   const std::shared_ptr<MutableBytes> slot_;
+  const std::string streamed_because_;
   Executor& executor_;
+  const std::unique_ptr<Window> window_;
   Filling filling_;
   const std::vector<Unit> units_;
   std::vector<std::atomic<bool>> taken_;  // by unit

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
-
 namespace unbroken {
 
 TensorView contiguous_view(std::string name, DType dtype, Shape shape, void* data) {
@@ -45,40 +43,63 @@ Result<> check_view(const TensorView& view) {
 
 namespace {
 
-/// Copies one run of the innermost axes after another; `run_axis` is the first axis that is part of a run.
-void gather_axis(const TensorView& view, std::size_t axis, std::size_t run_axis, std::size_t run_bytes,
-                 std::int64_t element_bytes, const std::byte* from, std::byte*& to) {
-  if (axis == run_axis) {
-    std::memcpy(to, from, run_bytes);
-    to += run_bytes;
-    return;
+/// What is copied: logical bytes [begin, begin + out.size()) of a view.
+class Gather {
+ public:
+  Gather(const TensorView& view, std::uint64_t begin, MutableBytes out)
+      : view_(view),
+        element_bytes_(static_cast<std::int64_t>(bits_of(view.dtype) / 8)),
+        begin_(begin),
+        end_(begin + out.size()),
+        out_(out.data()),
+        run_axis_(view.shape.size()),
+        step_bytes_(view.shape.size()) {
+    auto run_elements = std::int64_t{1}, elements = std::int64_t{1};
+    for (std::size_t axis = view.shape.size(); axis-- > 0;) {
+      step_bytes_[axis] = static_cast<std::uint64_t>(elements * element_bytes_);
+      elements *= static_cast<std::int64_t>(view.shape[axis]);
+      const bool goes_on = view.shape[axis] == 1 || view.stride_elements[axis] == run_elements;
+      if (run_axis_ != axis + 1 || !goes_on) continue;
+      run_axis_ = axis;
+      run_elements = elements;
+    }
+    bytes_ = static_cast<std::uint64_t>(elements * element_bytes_);
   }
-  const std::int64_t step = view.stride_elements[axis] * element_bytes;
-  for (std::uint64_t i = 0; i < view.shape[axis]; ++i, from += step)
-    gather_axis(view, axis + 1, run_axis, run_bytes, element_bytes, from, to);
-}
+  void copy() { copy(0, bytes_, static_cast<const std::byte*>(view_.data), 0); }
+
+ private:
+  /// A part of the view, `bytes` long and `at` in its logical bytes: everything at one index of the axes
+  /// before `axis`. From run_axis_ on, the axes are one run of memory.
+  void copy(std::size_t axis, std::uint64_t bytes, const std::byte* from, std::uint64_t at) {
+    const std::uint64_t first = std::max(at, begin_), last = std::min(at + bytes, end_);
+    if (axis == run_axis_) {
+      std::memcpy(out_ + (first - begin_), from + (first - at), last - first);
+      return;
+    }
+    const std::uint64_t step = step_bytes_[axis];
+    for (std::uint64_t i = (first - at) / step; at + i * step < last; ++i)
+      copy(axis + 1, step, from + static_cast<std::int64_t>(i) * view_.stride_elements[axis] * element_bytes_,
+           at + i * step);
+  }
+
+  const TensorView& view_;
+  const std::int64_t element_bytes_;
+  const std::uint64_t begin_, end_;
+  std::byte* const out_;
+  std::size_t run_axis_;
+  std::vector<std::uint64_t> step_bytes_;  // by axis: logical bytes from one index to the next
+  std::uint64_t bytes_ = 0;
+};
 
 }  // namespace
 
-void gather(const TensorView& view, MutableBytes out) {
+void gather(const TensorView& view, std::uint64_t begin, MutableBytes out) {
   if (out.empty()) return;
-  const auto* from = static_cast<const std::byte*>(view.data);
   if (is_contiguous(view)) {
-    std::memcpy(out.data(), from, out.size());
+    std::memcpy(out.data(), static_cast<const std::byte*>(view.data) + begin, out.size());
     return;
   }
-  const auto element_bytes = static_cast<std::int64_t>(bits_of(view.dtype) / 8);
-  std::size_t run_axis = view.shape.size();
-  auto run_elements = std::int64_t{1};
-  while (run_axis > 0 &&
-         (view.shape[run_axis - 1] == 1 || view.stride_elements[run_axis - 1] == run_elements)) {
-    --run_axis;
-    run_elements *= static_cast<std::int64_t>(view.shape[run_axis]);
-  }
-  std::byte* to = out.data();
-  gather_axis(view, 0, run_axis, static_cast<std::size_t>(run_elements * element_bytes), element_bytes, from,
-              to);
-  UNBROKEN_CHECK(to == out.data() + out.size());
+  Gather(view, begin, out).copy();
 }
 
 }  // namespace unbroken

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <vector>
@@ -55,6 +56,23 @@ TEST(Gather, RepeatsWhereAStrideIsZero) {
   EXPECT_EQ(gathered(numbers.view({3}, {0}, 7)), (Values{7, 7, 7}));
   EXPECT_EQ(gathered(numbers.view({2, 2}, {0, 1}, 3)), (Values{3, 4, 3, 4}));
   EXPECT_EQ(gathered(numbers.view({2, 2}, {1, 0}, 3)), (Values{3, 3, 4, 4}));
+}
+
+TEST(Gather, CopiesAnyPartOfTheLogicalBytes) {
+  Numbers numbers;
+  for (const TensorView& view :
+       {numbers.view({2, 3}, {3, 1}, 4), numbers.view({3, 2}, {1, 3}), numbers.view({2, 3}, {12, 2}, 1),
+        numbers.view({2, 3, 2}, {2, 4, 1}), numbers.view({3, 1, 2}, {0, 5, 1}), numbers.view({4}, {-2}, 9)}) {
+    const Values all = gathered(view);
+    const Bytes whole = std::as_bytes(std::span(all));
+    for (std::size_t begin = 0; begin <= whole.size(); ++begin)
+      for (std::size_t end = begin; end <= whole.size(); ++end) {
+        std::vector<std::byte> part(end - begin, std::byte{0xee});
+        gather(view, begin, part);
+        EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(begin)))
+            << begin << " to " << end;
+      }
+  }
 }
 
 TEST(Gather, WalksBackwardsWhereAStrideIsNegative) {

@@ -15,16 +15,22 @@ namespace {
 
 constexpr std::uint64_t kShardBytes = 2 * kBlockBytes + (std::uint64_t{1} << 20);
 
-/// A run with one checkpoint, 1.a1, of three blocks.
-class Blocks : public testing::Test {
+/// A run with one checkpoint, 1.a1, of three blocks, written from memory, or through a window of two.
+class Blocks : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    run.live([](TestLife& me) {
-      me.model = TestModel(kShardBytes / sizeof(std::uint64_t));
-      ASSERT_TRUE(me.restore().ok());
-      ASSERT_TRUE(me.save_fully(1).ok());
-      ASSERT_TRUE(me.close().ok());
-    });
+    EngineOptions options = test_options();
+    constexpr std::uint64_t kWindow = 2 * kBlockBytes;
+    if (GetParam())
+      options.arena = {.bytes_max = kWindow, .window_bytes_min = kWindow, .window_bytes_max = kWindow};
+    run.live(
+        [](TestLife& me) {
+          me.model = TestModel(kShardBytes / sizeof(std::uint64_t));
+          ASSERT_TRUE(me.restore().ok());
+          ASSERT_TRUE(me.save_fully(1).ok());
+          ASSERT_TRUE(me.close().ok());
+        },
+        options);
     shard = run.shard("1.a1");
     whole = run.world.disk().peek(shard).value();
     ASSERT_GT(whole.size(), kShardBytes);
@@ -55,7 +61,7 @@ std::vector<std::uint64_t> places(std::uint64_t bytes) {
   return out;
 }
 
-TEST_F(Blocks, AFlippedBitIsSeen) {
+TEST_P(Blocks, AFlippedBitIsSeen) {
   for (const std::uint64_t at : places(whole.size())) {
     ASSERT_TRUE(run.world.disk().flip_bit(shard, at));
     EXPECT_EQ(damaged(), std::set{shard}) << at;
@@ -65,7 +71,7 @@ TEST_F(Blocks, AFlippedBitIsSeen) {
 }
 
 /// Room that was taken ahead reads as zeros where nothing reached the device.
-TEST_F(Blocks, ASectorAPageOrABlockThatNeverReachedTheDeviceIsSeen) {
+TEST_P(Blocks, ASectorAPageOrABlockThatNeverReachedTheDeviceIsSeen) {
   for (const std::uint64_t count : {std::uint64_t{512}, std::uint64_t{4096}, kBlockBytes})
     for (const std::uint64_t at : places(whole.size())) {
       const std::uint64_t begin = at / count * count;
@@ -77,13 +83,16 @@ TEST_F(Blocks, ASectorAPageOrABlockThatNeverReachedTheDeviceIsSeen) {
     }
 }
 
-TEST_F(Blocks, TwoThatChangedPlacesAreSeen) {
+TEST_P(Blocks, TwoThatChangedPlacesAreSeen) {
   std::string swapped = whole;
   swapped.replace(0, kBlockBytes, whole, kBlockBytes, kBlockBytes);
   swapped.replace(kBlockBytes, kBlockBytes, whole, 0, kBlockBytes);
   run.world.disk().plant(shard, std::move(swapped));
   EXPECT_EQ(damaged(), std::set{shard});
 }
+
+INSTANTIATE_TEST_SUITE_P(Written, Blocks, testing::Bool(),
+                         [](const auto& tested) { return tested.param ? "Streamed" : "FromMemory"; });
 
 /// Blocks of a save that ended with the power, torn or not, are no checkpoint.
 TEST(BlocksOnTheirWay, AreNoCheckpointWhereThePowerGoes) {

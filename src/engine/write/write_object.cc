@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutant.h"
 #include "world/parallel.h"
 
 namespace unbroken {
@@ -15,11 +16,13 @@ namespace {
 /// Collects the answers of writes that are in flight.
 class InFlight {
  public:
-  explicit InFlight(Executor& executor) : executor_(executor) {}
-  Completion track() {
+  InFlight(Executor& executor, const WriteWish& wish) : executor_(executor), wish_(wish) {}
+  Completion track(std::uint64_t begin, std::uint64_t end) {
     outstanding_.fetch_add(1);
-    return [this](Result<> result) {
+    return [this, begin, end](Result<> result) {
+      if (result.ok() && wish_.on_written) wish_.on_written(begin, end);
       if (!result.ok()) {
+        if (wish_.on_failed) wish_.on_failed(result.error());
         const std::lock_guard lock(mutex_);
         if (!error_) error_ = std::move(result).error();
       }
@@ -32,6 +35,10 @@ class InFlight {
   }
   Result<> wait() {
     executor_.join([this] { return outstanding_.load() == 0; });
+    return check();
+  }
+  /// Did one fail already?
+  Result<> check() {
     const std::lock_guard lock(mutex_);
     if (error_) return *error_;
     return Done{};
@@ -39,6 +46,7 @@ class InFlight {
 
  private:
   Executor& executor_;
+  const WriteWish& wish_;
   std::atomic<std::size_t> outstanding_{0};
   std::mutex mutex_;
   std::optional<Error> error_;
@@ -98,15 +106,16 @@ Result<> write_blocks(const Seams& seams, std::string_view key, Opened opened,
   const bool is_paced = wish.bytes_per_s > 0;
   const std::vector<Piece> pieces = pieces_of(parts, is_paced ? kPacedBytes : kBlockBytes);
   Pacer pacer(seams, wish.bytes_per_s);
-  InFlight in_flight(seams.executor);
+  InFlight in_flight(seams.executor, wish);
   const auto issue = [&](std::size_t i) -> Result<> {
     UNBROKEN_DO(seams.check_piece("write", key, by));
-    const std::uint64_t bytes = pieces[i].bytes.bytes().size();
+    const std::uint64_t bytes = pieces[i].bytes.bytes().size(), begin = pieces[i].offset;
     if (wish.is_final)
-      UNBROKEN_DO(seams.executor.wait(
-          [&, begin = pieces[i].offset] { return wish.is_final(begin, begin + bytes); }, by));
+      UNBROKEN_DO(seams.executor.wait([&] { return wish.is_final(begin, begin + bytes); }, by));
     if (is_paced) UNBROKEN_DO(pacer.wait(bytes, by));
-    writer->write(pieces[i].offset, pieces[i].bytes, in_flight.track());
+    UNBROKEN_DO(in_flight.check());  // the rest of an object of which a piece is missing is of no use
+    if (wish.on_written && UNBROKEN_MUTANT("gives_back_unwritten")) wish.on_written(begin, begin + bytes);
+    writer->write(begin, pieces[i].bytes, in_flight.track(begin, begin + bytes));
     return Done{};
   };
   const auto issued = [&]() -> Result<> {
@@ -120,7 +129,7 @@ Result<> write_blocks(const Seams& seams, std::string_view key, Opened opened,
   return writer->finish(by);
 }
 
-/// Runs on the io lane, or in finish() where that took nothing.
+/// Runs on the io lane; where that took nothing in finish(), or at once where others wait for it.
 class Begun final : public BegunWrite {
  public:
   Begun(const Seams& seams, std::string key, BufferRef image, WriteWish wish, Deadline by)
@@ -137,9 +146,12 @@ class Begun final : public BegunWrite {
     } catch (const std::exception& e) {
       result_ = Error(Code::bug, e.what());
     }
+    if (!result_.ok() && wish_.on_failed) wish_.on_failed(result_.error());
     is_over_.store(true);
     seams_.executor.notify();
   }
+  /// Does somebody wait for it who does not call finish() before?
+  bool is_awaited() const { return static_cast<bool>(wish_.on_written); }
   Result<> finish() override {
     run();
     seams_.executor.join([this] { return is_over_.load(); });
@@ -167,7 +179,8 @@ Result<> write_object(const Seams& seams, std::string_view key, std::span<const 
 std::shared_ptr<BegunWrite> begin_write(const Seams& seams, std::string key, BufferRef image, WriteWish wish,
                                         const Deadline& by) {
   auto begun = std::make_shared<Begun>(seams, std::move(key), std::move(image), std::move(wish), by);
-  static_cast<void>(seams.executor.post(Lane::io, [begun] { begun->run(); }));
+  const bool is_taken = seams.executor.post(Lane::io, [begun] { begun->run(); });
+  if (!is_taken && begun->is_awaited()) begun->run();
   return begun;
 }
 

@@ -27,6 +27,10 @@ using IsFinal = std::function<bool(std::uint64_t begin, std::uint64_t end)>;
 struct WriteWish {
   IsFinal is_final = {};          ///< empty: all of it is
   std::uint64_t bytes_per_s = 0;  ///< at most; 0: as fast as the storage takes them
+  /// Where others wait for the image to be written: bytes [begin, end) of it are, and are not read again; or
+  /// an error ended it. Threads: any.
+  std::function<void(std::uint64_t begin, std::uint64_t end)> on_written = {};
+  std::function<void(const Error&)> on_failed = {};
 };
 /// Makes the object at once, and begins to write `image` to it: each block as soon as it is final. Whoever
 /// makes a block final says so by Executor::notify(). Errors and durability as of write_object(), in

@@ -59,6 +59,19 @@ def test_a_training_continues_bit_for_bit(at, tmp_path):
         assert any(" at " in k for k in killed)
 
 
+#: a state of 36 MiB, of which a window of 32 MiB is in memory at a time
+STREAMED = (
+    TRAIN.replace("np.zeros((8, 8), np.float32)", "np.zeros((9 << 10, 1 << 10), np.float32)")
+    .replace("w += chance.standard_normal(w.shape).astype", "w[step :: 1024] += chance.standard_normal(1 << 10).astype")
+    .replace("every=every", 'every=every, arena="32MiB"')
+)
+
+
+def test_a_training_with_little_memory_continues_bit_for_bit(tmp_path):
+    assert "goes through a window of 32.0 MiB" in program.train(tmp_path / "run", 1, code=STREAMED)
+    passes(tmp_path, script(tmp_path, STREAMED, tmp_path / "real", 12, 2, 0.01), "--at", "points", "--seed", "5", steps=12)
+
+
 def test_many_kills(tmp_path):
     said = passes(tmp_path, script(tmp_path, TRAIN, tmp_path / "real", 60, 3, 0.005), "--kills", "8", kills=8)
     assert len(said["lives"]) == 9 and said["resumes"] >= 6
