@@ -87,6 +87,19 @@ class Swapped(Loop):
             p.data = kept
 
 
+class Exchanged(Loop):
+    """A parameter is exchanged for another one as a whole, and its memory written under that name, and back."""
+
+    def between(self, step):
+        other = nn.Parameter(torch.zeros(_SIDE, _SIDE))
+        torch.utils.swap_tensors(self.net.first.weight, other)
+        kept = other.detach().clone()
+        with torch.no_grad():
+            other.zero_()
+            other.copy_(kept)
+        torch.utils.swap_tensors(self.net.first.weight, other)
+
+
 class Overwritten(Loop):
     """The same by copies into the memory."""
 
@@ -279,6 +292,7 @@ WEIGHTS = ["net.first.weight", "net.second.weight"]
 ROWS = {
     Loop: (True, []),
     Swapped: (True, []),
+    Exchanged: (True, []),
     Overwritten: (None, None),
     Sharpened: (None, None),
     Two: (True, []),

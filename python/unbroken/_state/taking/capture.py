@@ -67,8 +67,6 @@ class Capture:
         self.keep = found if len(prefix.places) == len(found) else [found[i] for i in prefix.places]
         if self.may_wait is not None:
             self.later = prefix.later_of(self.may_wait, self.keep)
-            for i in self.later:
-                self.keep[i] = self.keep[i].detach()
 
     def part_of(self, path: str, adapter) -> None:
         """Takes the part of an adapter, before the roots."""
@@ -135,14 +133,12 @@ class Capture:
         else:
             if tensors.is_parameter(value):
                 self.parameters.append(len(self.tensors))
-            owner = view.owner
             if self.may_wait is not None and self.may_wait.covers(value, view.nbytes):
                 self.later.append(len(self.tensors))
-                owner = owner.detach()  # keeps the memory also where the tensor is given other memory
             if not view.pointer and view.nbytes:
                 self.arriving.append(len(self.tensors))
             self.tensors.append((name, view.dtype, view.shape, view.strides, view.pointer, view.nbytes))
-            self.keep.append(owner)
+            self.keep.append(view.owner)
             self.places.append(len(self.seen) - 1)
         return {view.tag: name}
 

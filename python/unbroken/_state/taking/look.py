@@ -12,7 +12,7 @@ again. What a look does not know (objects with a state of their own, subclasses,
 from __future__ import annotations
 
 import operator
-from itertools import compress
+from itertools import chain, compress
 
 from unbroken._state import tensors
 from unbroken._state.tree import DEPTH_MAX
@@ -59,6 +59,15 @@ class Look:
         self.marks += (dict, len(value))
         self.marks += value
         self.items(value.values(), depth)
+
+    def dicts(self, values, depth: int = 0) -> None:
+        """Dicts that stand beside each other, with texts as keys. Errors: Unknown."""
+        keys = list(chain.from_iterable(values))
+        if not set(map(type, values)) <= {dict} or not set(map(type, keys)) <= {str}:
+            raise Unknown
+        self.marks += (dict, len(values), *map(len, values))
+        self.marks += keys
+        self.items(list(chain.from_iterable(map(dict.values, values))), depth)
 
     def items(self, values, depth: int = 0) -> None:
         """Values that stand beside each other. Errors: Unknown."""

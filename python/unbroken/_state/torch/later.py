@@ -10,6 +10,7 @@ or refills memory waits for the copy first.
 from __future__ import annotations
 
 import functools
+import operator
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -26,7 +27,9 @@ _WAITING = (
     (torch.nn.Module, "load_state_dict"),
     (torch.optim.Optimizer, "load_state_dict"),
     (torch.UntypedStorage, "resize_"),
+    (torch._C, "_swap_tensor_impl"),  # torch.utils.swap_tensors: what is written then is the memory of another tensor
 )
+_VERSION = operator.attrgetter("_version")
 _HOLDING: set = set()  # each Later of which something is being copied
 
 
@@ -41,16 +44,20 @@ class _Held:
     def __init__(self, capture, arrivals):
         self.arrivals = arrivals
         self.has_host = not set(capture.later) <= set(capture.arriving)
-        self._marks = [(i, capture.keep[i], capture.keep[i]._version) for i in capture.later]
+        self._later = list(capture.later)
+        tensors = [capture.keep[i] for i in self._later]
+        self._marks = tensors, list(map(_VERSION, tensors))
         self._written: list[int] | None = None
 
     def end(self) -> None:
         """What is written from now on is written after the copy."""
         self._written = self._seen()
-        self._marks = []
+        self._marks = [], []
 
     def _seen(self):
-        return [i for i, tensor, version in self._marks if tensor._version != version]
+        tensors, before = self._marks
+        versions = list(map(_VERSION, tensors))
+        return [] if versions == before else [i for i, a, b in zip(self._later, versions, before, strict=True) if a != b]
 
     def written(self) -> list[int]:
         """The indices of what was written before. Threads: any."""
@@ -87,7 +94,7 @@ class Later:
         self._watched: dict[int, _Watched] = {}
         self._unproved = _PROVED_WHOLE
         self._held = None
-        self._keep = None  # the memory that is copied, until it is
+        self._keep = None  # what is copied and its memory, until it is
         self._handle = register_optimizer_step_pre_hook(self._before_step)
 
     def add(self, optimizer) -> None:
@@ -119,7 +126,9 @@ class Later:
         """The save of `capture` is being taken, after fence(). (whether all that it copies later is still to be proved,
         a function that gives the indices of what was written since now)."""
         _make_others_wait()
-        self._held, self._keep = _Held(capture, arrivals), capture.keep
+        self._held = _Held(capture, arrivals)
+        tensors = [capture.keep[i] for i in capture.later]
+        self._keep = capture.keep, list(map(torch.Tensor.untyped_storage, tensors))  # theirs also where they are given another
         _HOLDING.add(self)
         is_proved_whole = self._is_proved_whole or self._unproved > 0
         self._unproved = max(0, self._unproved - 1)
@@ -163,6 +172,6 @@ def _waits(function):
 
 def _make_others_wait() -> None:
     for kind, name in _WAITING:
-        function = getattr(kind, name)
-        if not hasattr(function, "_is_waiting"):
+        function = getattr(kind, name, None)  # not every version of torch swaps
+        if function is not None and not hasattr(function, "_is_waiting"):
             setattr(kind, name, _waits(function))

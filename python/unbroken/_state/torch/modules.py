@@ -116,10 +116,10 @@ class ModuleAdapter:
         if loose:
             look.marks.append(frozenset(loose))
             values = [value for name, value in zip(names, values, strict=True) if name not in loose]
-        if None in map(type, values):
+        kept = [value for value in values if value is not None]
+        if len(kept) < len(values):
             look.marks += [value is None for value in values]
-            values = [value for value in values if value is not None]
-        look.items(values)
+        look.items(kept)
         self._has_extras = self._has_extras or kind.get_extra_state is not torch.nn.Module.get_extra_state
         for name, child in modules.items():
             look.marks.append(name)

@@ -80,11 +80,9 @@ class OptimizerAdapter:
         look.marks += (type(self.optimizer), len(keys), len(groups), *(len(group["params"]) for group in groups))
         look.marks += ids
         look.marks += keys
-        for own in state.values() if ids == keys else map(state.get, parameters):
-            if own:
-                look.value(own)
-            else:
-                look.marks.append(None)
+        states = list(state.values() if ids == keys else map(state.get, parameters))
+        look.marks += map(bool, states)
+        look.dicts([own for own in states if own])
 
     def take(self, capture, name):
         """(node of the states of parameters, names of the parameters of each group)."""
