@@ -18,7 +18,9 @@ from unbroken._native import call
 from unbroken._state.containers import root_adapter
 from unbroken._state.attached import OURS, owners_of
 from unbroken._state.taking.capture import Capture
+from unbroken._state.names import segment_of_node
 from unbroken._state.taking.crossing import crossing
+from unbroken._state.taking.memory import Memory
 from unbroken._state.view import HOST
 from unbroken.errors import Misconfigured, naming, say
 from unbroken.opened import RUNS
@@ -59,15 +61,18 @@ def save_with(state, path, *, step=None, keep_last=3, group=None, takeover=False
     """async_save() with options of a Run; they count when the directory is opened."""
     path = os.path.realpath(options.checked_path(path))
     options.checked_step("save", step)
-    capture = _capture(state, HOST)
     settings = options.session_options(
         every=1, keep_last=keep_last, resume="newest", fresh=True, takeover=takeover, on_save_error="warn", group=group
     )  # fresh: it never goes on from nothing, it brings the state
-    with _lock, naming(path):
-        book = _book(path, settings)
-        if capture.arriving and book.is_tapped:
-            capture = _capture(state, True)
-        return book.save(capture, step)
+    with _lock:
+        memory = _books[path].memory if path in _books else Memory(by_id=False)
+        capture = _capture(state, HOST, memory)
+        with naming(path):
+            book = _book(path, settings)
+            book.memory = memory
+            if capture.arriving and book.is_tapped:
+                capture = _capture(state, True, Memory())
+            return book.save(capture, step)
 
 
 def _book(path, settings) -> _Book:
@@ -92,15 +97,17 @@ def release(path=None) -> None:
                 book.close()
 
 
-def _capture(state, reads) -> Capture:
+def _capture(state, reads, memory) -> Capture:
     if not isinstance(state, dict) or any(not isinstance(name, str) for name in state):
         raise Misconfigured('save: the state is a dict of names and values, such as {"model": model}')
     for name in OURS:
         if name in state:
             raise Misconfigured(f"save: the name {name!r} is taken by Unbroken itself: name that part otherwise")
     capture = Capture(owners_of(state.items()), reads=reads)
-    for name, value in state.items():
-        capture.root(name, root_adapter(value) or _Value(value))
+    adapters = {name: root_adapter(value) or _Value(value) for name, value in state.items()}
+    memory.begin(capture, {segment_of_node(name): adapter for name, adapter in adapters.items()})
+    for name, adapter in adapters.items():
+        capture.root(name, adapter)
     return capture
 
 
@@ -131,6 +138,7 @@ class _Book:
 
     def __init__(self, path, settings):
         self._path, self._settings = path, settings
+        self.memory: Memory | None = None  # what the last save found
         self._open()
 
     def _open(self):

@@ -2,6 +2,7 @@
 
 import json
 import weakref
+from collections import OrderedDict
 
 import numpy
 import pytest
@@ -9,9 +10,10 @@ import torch
 from torch import nn
 
 import unbroken
-from unbroken import _native
+from unbroken import _native, functional
 from unbroken._state.attached import OURS, Attached
 from unbroken._state.taking.crossing import crossing
+from unbroken._state.taking.memory import Memory
 from unbroken.errors import Misconfigured
 
 
@@ -34,6 +36,7 @@ class World:
         self.net = Net()
         self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=0.1)
         self.named = {"a": torch.randn(4, 4), "b": torch.randn(4, 4), "c": [torch.randn(2), {"d": 1, "e": 0.0}]}
+        self.named["k"] = {1: torch.randn(2)}
         self.complex = {"z": torch.randn(3, dtype=torch.complex64), "r": torch.randn(3)}
         self.arrays = {"x": numpy.arange(6.0), "y": numpy.arange(6.0)}
         self.step()
@@ -176,6 +179,9 @@ CHANGES = {
     "an array resized": _resize_array,
     "an array of another shape": lambda world: setattr(world.arrays["x"], "shape", (2, 3)),
     "an array that is read only": lambda world: world.arrays["x"].setflags(write=False),
+    "True for a key 1": lambda world: world.named["k"].update({True: world.named["k"].pop(1)}),
+    "a text for a key 1": lambda world: world.named["k"].update({"1": world.named["k"].pop(1)}),
+    "an ordered dict for a dict": _set(k=OrderedDict),
     "an array for a tensor": lambda world: world.named.update(a=world.named["a"].numpy()),
 }
 
@@ -197,15 +203,22 @@ def stored(path):
     saved, tree = reader.saved, json.loads(reader.saved.tree)["dict"]
     reader.close()
     tensors = {name: (dtype, tuple(shape), digest) for name, dtype, shape, _, digest in saved.tensors}
-    return tensors, dict(saved.alias), [pair for pair in tree if pair[0] not in OURS]
+    return tied(tensors, saved.alias), [pair for pair in tree if pair[0] not in OURS]
 
 
-def due(registry):
+def tied(tensors, aliases):
+    """By all names of each: which of them the bytes are stored under is no matter."""
+    names = {name: [name] for name in tensors}
+    for alias, of in aliases:
+        names[of].append(alias)
+    return {tuple(sorted(names[name])): seen for name, seen in tensors.items()}
+
+
+def due(capture):
     """What a checkpoint of it has to hold."""
-    capture = registry().capture()
     digests = zip(capture.tensors, _native.core.digests(capture.tensors), strict=True)
     tensors = {entry[0]: (entry[1], tuple(entry[2]), digest) for entry, digest in digests}
-    return tensors, dict(capture.aliases), [pair for pair in capture.tree if pair[0] not in OURS]
+    return tied(tensors, capture.aliases), [pair for pair in capture.tree if pair[0] not in OURS]
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
@@ -223,7 +236,7 @@ def test_a_checkpoint_after_a_change_holds_what_a_registry_finds_that_saw_nothin
             except Misconfigured as error:
                 assert str(error).endswith(seen(world.registry))
             else:
-                assert stored(run_dir) == due(world.registry)
+                assert stored(run_dir) == due(world.registry().capture())
 
         for _ in range(2):  # what the second save finds again it gives to the core, which has it from then on
             is_saved()
@@ -231,6 +244,50 @@ def test_a_checkpoint_after_a_change_holds_what_a_registry_finds_that_saw_nothin
         for _ in range(3):
             is_saved()
             world.net.second.bias.data.add_(1)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_what_save_is_given_again_after_a_change_is_what_it_finds_the_first_time(change, run_dir):
+    world = World()
+
+    def is_saved():
+        state = {name: getattr(world, name) for name in NAMES}
+        state |= {"of net": world.net.state_dict(), "of optimizer": world.optimizer.state_dict()}
+        try:
+            expected = due(functional._capture(state, True, Memory()))
+        except Misconfigured as error:
+            with pytest.raises(Misconfigured) as seen:
+                unbroken.save(state, run_dir)
+            assert str(seen.value).endswith(str(error))
+        else:
+            unbroken.save(state, run_dir)
+            assert stored(run_dir) == expected
+
+    for _ in range(3):
+        is_saved()
+    change(world)
+    for _ in range(3):
+        is_saved()
+        world.net.second.bias.data.add_(1)
+    functional.release()
+
+
+def test_what_save_is_given_again_is_remembered_and_kept_alive_by_nobody(run_dir):
+    world = World()
+
+    def save(**more):
+        state = {"net": world.net, "optimizer": world.optimizer, "of net": world.net.state_dict(), **more}
+        unbroken.save({**state, "of optimizer": world.optimizer.state_dict()}, run_dir)
+        return functional._books[str(run_dir)].memory
+
+    tensor = torch.ones(1)
+    gone = weakref.ref(tensor)
+    save(tensor=tensor)
+    del tensor
+    known = [save()._prefix.known() for _ in range(3)]
+    assert known[0] is known[1] is known[2] and len(known[0][1]) == 4 and gone() is None
+    functional.release()
+    assert str(run_dir) not in functional._books
 
 
 def test_a_capture_of_what_is_as_it_was_crosses_over_as_the_rest_of_it():

@@ -6,18 +6,21 @@ the same places the same plain values and tensors; and of each tensor the same t
 dtype, read from the tensor that stands there now. So a tensor that was replaced, given other memory
 (`.data`, `set_`, `resize_`, a swap), another shape, dtype or device, or freed, is seen. Nothing of an earlier look is
 kept alive by it but keys and plain values, and nothing is read through an address of an earlier look that was not found
-again. What a look does not know (objects with a state of their own, subclasses, keys that are no texts) has none.
+again. What a look does not know (objects with a state of their own, subclasses, keys that are neither texts nor integers) has none.
 """
 
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from itertools import chain, compress
 
 from unbroken._state import tensors
 from unbroken._state.tree import DEPTH_MAX
 
 _PLAIN = {type(None), bool, int, float, complex, str, bytes}
+_KEYS = {str, int}
+_EQUAL = {int, str, bytes}  # of one type and equal, they are the same
 _ARRAY = operator.attrgetter("__array_interface__")
 
 
@@ -42,7 +45,7 @@ class Look:
     def value(self, value, depth: int = 0) -> None:
         """Any value. Errors: Unknown."""
         kind = type(value)
-        if kind is dict:
+        if kind is dict or kind is OrderedDict:
             self.pairs(value, depth)
         elif kind is list or kind is tuple:
             self.marks += (kind, len(value))
@@ -53,17 +56,17 @@ class Look:
             raise Unknown
 
     def pairs(self, value: dict, depth: int = 0) -> None:
-        """A dict with texts as keys. Errors: Unknown."""
-        if not set(map(type, value)) <= {str}:
+        """A dict with texts and integers as keys. Errors: Unknown."""
+        if not set(map(type, value)) <= _KEYS:
             raise Unknown
-        self.marks += (dict, len(value))
+        self.marks += (type(value), len(value))
         self.marks += value
         self.items(value.values(), depth)
 
     def dicts(self, values, depth: int = 0) -> None:
-        """Dicts that stand beside each other, with texts as keys. Errors: Unknown."""
+        """Dicts that stand beside each other, with such keys. Errors: Unknown."""
         keys = list(chain.from_iterable(values))
-        if not set(map(type, values)) <= {dict} or not set(map(type, keys)) <= {str}:
+        if not set(map(type, values)) <= {dict} or not set(map(type, keys)) <= _KEYS:
             raise Unknown
         self.marks += (dict, len(values), *map(len, values))
         self.marks += keys
@@ -99,13 +102,16 @@ class Look:
             arrays, others = list(compress(others, is_array)), list(compress(others, map(operator.not_, is_array)))
         self._facts = tensors.facts(others) if others else None, list(map(_ARRAY, arrays))
 
-    def is_like(self, other: Look) -> bool:
-        """The same but for plain values."""
-        return self.marks == other.marks and self.ids == other.ids and self._facts == other._facts
+    def is_like(self, other: Look, by_id: bool) -> bool:
+        """The same but for plain values. Without `by_id` other tensors of the same memory are the same."""
+        return self.marks == other.marks and (not by_id or self.ids == other.ids) and self._facts == other._facts
 
     def has_plain_of(self, other: Look) -> bool:
         """The very same plain values, in a look that is like it."""
-        return all(map(operator.is_, self.plain, other.plain))
+        if all(map(operator.is_, self.plain, other.plain)):
+            return True
+        pairs = zip(self.plain, other.plain, strict=True)
+        return all(one is two or (type(one) in _EQUAL and one == two) for one, two in pairs)
 
     def forget(self) -> None:
         """Lets go of the tensors."""

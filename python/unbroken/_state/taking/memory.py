@@ -58,9 +58,11 @@ class Prefix:
 
 
 class Memory:
-    """Threads: the trainer's."""
+    """`by_id`: it matters which tensors they are that hold the memory, as where optimizers tell which may be copied later.
+    Threads: one at a time."""
 
-    def __init__(self):
+    def __init__(self, by_id: bool = True):
+        self._by_id = by_id
         self._prefix: Prefix | None = None
         self._misses: dict[str, int] = {}
 
@@ -82,7 +84,7 @@ class Memory:
 
     def _is_known(self, looks) -> bool:
         before = {} if self._prefix is None else self._prefix.looks
-        alike = {path: look.is_like(before[path]) for path, look in looks.items() if path in before}
+        alike = {path: look.is_like(before[path], self._by_id) for path, look in looks.items() if path in before}
         for path, is_alike in alike.items():
             self._misses[path] = 0 if is_alike else self._misses.get(path, 0) + 1
         return self._prefix is not None and looks.keys() == before.keys() and all(alike.values())
