@@ -1,6 +1,7 @@
 #include "engine/bulk.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 
 #include "engine/test_run.h"
@@ -214,6 +215,101 @@ TEST(ParallelFor, SharesWorkAmongTheWorkersOfAProcess) {
       EXPECT_EQ(calls, std::vector<int>(40, 2));
     });
   }
+}
+
+/// One object of zeros, but for one run of bytes; nothing of it is kept.
+class SparseStore final : public Store {
+ public:
+  SparseStore(std::uint64_t bytes, std::uint64_t at, std::string run)
+      : bytes_(bytes), at_(at), run_(std::move(run)) {}
+  void read(std::uint64_t offset, MutableBytes into) const {
+    std::fill(into.begin(), into.end(), std::byte{0});
+    const std::uint64_t first = std::max(at_, offset);
+    const std::uint64_t last = std::min(at_ + run_.size(), offset + into.size());
+    for (std::uint64_t i = first; i < last; ++i) into[i - offset] = static_cast<std::byte>(run_[i - at_]);
+  }
+  Result<std::unique_ptr<ObjectReader>> open_reader(std::string_view, const Deadline&) const override {
+    class Reader final : public ObjectReader {
+     public:
+      explicit Reader(const SparseStore& store) : store_(store) {}
+      std::uint64_t bytes() const override { return store_.bytes_; }
+      Result<> read(std::uint64_t offset, MutableBytes into) const override {
+        store_.read(offset, into);
+        return Done{};
+      }
+
+     private:
+      const SparseStore& store_;
+    };
+    return std::unique_ptr<ObjectReader>(std::make_unique<Reader>(*this));
+  }
+  Capabilities capabilities() const override { return {}; }
+  StoreIdentity identity() const override { return {}; }
+  Result<Created> create(std::string_view, Bytes, const Deadline&) override { return none(); }
+  Result<std::unique_ptr<ObjectWriter>> open_writer(std::string_view, std::uint64_t,
+                                                    const Deadline&) override {
+    return none();
+  }
+  Result<std::string> get(std::string_view, std::uint64_t, const Deadline&) const override { return none(); }
+  Result<std::vector<std::string>> list(std::string_view, const Deadline&) const override { return none(); }
+  Result<> remove(std::string_view, const Deadline&) override { return none(); }
+  Result<> remove_folder(std::string_view, const Deadline&) override { return none(); }
+  Result<> sync(std::string_view, const Deadline&) override { return none(); }
+  Result<> advise(std::string_view, Bytes, const Deadline&) override { return none(); }
+  Result<> append(std::string_view, Bytes, const Deadline&) override { return none(); }
+  Result<std::uint64_t> free_bytes(const Deadline&) const override { return none(); }
+
+ private:
+  static Error none() { return {Code::unsupported, "it is only read"}; }
+  const std::uint64_t bytes_, at_;
+  const std::string run_;
+};
+
+// failure: ray-project/ray#35611
+TEST(LoadShard, ReadsWhatLiesAcrossAndBeyondFourGib) {
+  constexpr std::uint64_t kFour = std::uint64_t{1} << 32;
+  // "across" lies on both sides of the 2^32nd byte, and "after" as far behind it as the others do.
+  const ShardPlan plan = plan_shard({{{"big", DType::u8, {kFour - kPageBytes - 10}},
+                                      {"across", DType::u8, {20}},
+                                      {"after", DType::u8, {9}}}})
+                             .value();
+  ASSERT_EQ(plan.offsets[1], kFour - 10);
+  const std::string run = "0123456789abcdefghijABCDEFGHI";
+  const SparseStore store(plan.file_bytes, plan.offsets[1], run);
+  Index index;
+  index.data_offset = plan.data_offset;
+  index.file_bytes = plan.file_bytes;
+  for (const std::uint32_t t : plan.order)
+    index.tensors.push_back({std::array{"big", "across", "after"}[t],
+                             DType::u8,
+                             {plan.bytes[t]},
+                             plan.offsets[t],
+                             plan.bytes[t],
+                             {},
+                             std::nullopt});
+  std::vector<std::byte> chunk(kChunkBytes);
+  std::vector<Xxh128> chunks(kFour / kChunkBytes, xxh128(chunk));
+  store.read(kFour - kChunkBytes, chunk);
+  chunks.back() = xxh128(chunk);
+  chunk.resize(plan.file_bytes - kFour);
+  store.read(kFour, chunk);
+  chunks.push_back(xxh128(chunk));
+
+  TestRun world;
+  world.live([&](TestLife& me) {
+    SparseStore sparse = store;
+    const Seams seams{me.seams.clock, me.seams.random, me.seams.executor, sparse, me.seams.process};
+    std::string across(20, '.'), after(9, '.');
+    const std::vector<TensorTarget> targets{{"across", std::as_writable_bytes(std::span(across))},
+                                            {"after", std::as_writable_bytes(std::span(after))}};
+    std::vector<Damage> damage;
+    const auto loaded = load_shard(seams, "data/x", index, chunks, targets, damage, me.by());
+    ASSERT_TRUE(loaded.ok()) << loaded.error().what();
+    EXPECT_EQ(across + after, run);
+    std::swap(chunks[chunks.size() - 1], chunks[chunks.size() - 2]);
+    EXPECT_TRUE(load_shard(seams, "data/x", index, chunks, {}, damage, me.by()).is(Code::corrupt));
+    EXPECT_EQ(damage.front().offset, kFour - kChunkBytes);
+  });
 }
 
 }  // namespace

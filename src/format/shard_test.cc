@@ -40,6 +40,19 @@ TEST(Shard, PlansWhatItsReaderReads) {
   }
 }
 
+// failure: ray-project/ray#35611
+TEST(Shard, PlansAndReadsOffsetsBeyondFourGib) {
+  constexpr std::uint64_t kBig = (std::uint64_t{4} << 30) + 5;
+  const ShardPlan plan = plan_shard({{{"big", DType::u8, {kBig}}, {"after", DType::u8, {9}}}}).value();
+  EXPECT_EQ(plan.offsets[1], plan.data_offset + kBig);
+  EXPECT_EQ(plan.file_bytes, plan.data_offset + kBig + 9);
+  const ShardHeader header = read_header(as_bytes(plan.header), plan.file_bytes).value();
+  EXPECT_EQ(header.tensors[0].bytes, kBig);
+  EXPECT_EQ(header.tensors[1].offset, plan.offsets[1]);
+  const auto cut = read_header(as_bytes(plan.header), plan.file_bytes - (std::uint64_t{1} << 32));
+  EXPECT_TRUE(cut.is(Code::corrupt)) << "of another length by what 32 bits do not hold";
+}
+
 TEST(Shard, HoldsNothingAtAll) {
   const ShardPlan plan = plan_shard({}).value();
   EXPECT_EQ(plan.file_bytes, kPageBytes);
