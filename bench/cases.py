@@ -9,7 +9,8 @@ CASES = {
     "interference": "(how much slower its steps are meanwhile, beside fio at the same rate)",
     "ettr": "(the share of time that was training, with kills; options of its own)",
     "step": "(what a step costs that saves nothing; options of its own)",
+    "blocks": "(whether other blocks than ours would be faster in a directory; options of its own)",
     "venvs": "(installs those that are raced)",
     "page": "(puts results into docs/concepts/speed.md)",
 }
-BESIDE = ("ettr", "step", "venvs", "page")  # in files of their own
+BESIDE = ("ettr", "step", "blocks", "venvs", "page")  # in files of their own
