@@ -21,8 +21,8 @@ TEST(AppendInTwoParts, CreatesNothingBeforeItIsToldToGoOn) {
   EXPECT_FALSE(machine.is_over());
   EXPECT_FALSE(machine.may_stand());
   store.follow(machine, machine.go_on());
-  EXPECT_EQ(store.trace,
-            (std::vector<std::string>{"get 3", "get 4", "sync", "get 2", "create 3", "sync", "get 3"}));
+  EXPECT_EQ(store.trace, (std::vector<std::string>{"get 3", "get 4", "sync", "get 2", "create 3", "sync",
+                                                   "get 3", "get 0"}));
   ASSERT_TRUE(machine.is_over()) << "before the hint, which is the caller's";
   const auto appended = machine.take();
   EXPECT_EQ(decode_hint(appended.value().hint).value().record, appended.value().digest);

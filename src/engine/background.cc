@@ -259,11 +259,11 @@ void Background::remove_debris(const SaveId& save, const std::vector<std::string
 
 void Background::settle_failed(const SaveId& save, const std::optional<std::vector<std::string>>& debris,
                                const Error& error) {
-  note_fence(error);
+  note_loss(error);
   if (status_->fence()) return;
   if (debris) remove_debris(save, *debris);
   // ABORT stands down where the COMMIT stands after all; then the fold has it.
-  if (auto aborted = append(abort_decision({save, error.what()})); !aborted.ok()) note_fence(aborted.error());
+  if (auto aborted = append(abort_decision({save, error.what()})); !aborted.ok()) note_loss(aborted.error());
 }
 
 void Background::fail_save(const std::shared_ptr<Saving>& saving, Error error) {
@@ -272,8 +272,10 @@ void Background::fail_save(const std::shared_ptr<Saving>& saving, Error error) {
   collect();
 }
 
-void Background::note_fence(const Error& error) {
+/// Of the run to a newer attempt, or of its journal.
+void Background::note_loss(const Error& error) {
   if (error.code() == Code::fenced) status_->fenced(error);
+  if (error.code() == Code::journal_unreadable) status_->journal_lost(error);
 }
 
 Result<bool> Background::append(Decide decide) {
@@ -325,7 +327,7 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
     auto verified =
         append(verified_decision({commit.save, std::string(kRunTier), seams_.process.self().host}));
     if (!verified.ok()) {
-      note_fence(verified.error());
+      note_loss(verified.error());
       if (verified.is(Code::fenced)) return saving->fail(std::move(verified).error());
       return lose(saving, std::move(verified).error());
     }
@@ -338,7 +340,7 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
   const Damage& worst = found.value().damage.front();
   auto recorded = append(
       quarantine_decision(quarantine_of(commit.save, worst, seams_.process.self().host, opened_.life)));
-  if (!recorded.ok()) note_fence(recorded.error());
+  if (!recorded.ok()) note_loss(recorded.error());
   const bool is_untold = !recorded.ok() && !recorded.is(Code::fenced);
   if (const Checkpoint* c = history_.find(commit.save); recorded.ok() && (c == nullptr || c->is_intended))
     return saving->fail(Error(Code::vanished, fmt::format("checkpoint {} was removed by retention before it "
@@ -375,7 +377,7 @@ void Background::tag_on_strand(const Saving& earlier, Saving& saving, const std:
   for (const std::string& tag : tags) {
     auto added = append(tag_decision({earlier.id(), tag}));
     if (added.ok()) continue;
-    note_fence(added.error());
+    note_loss(added.error());
     if (!added.is(Code::fenced))
       status_->save_failed(saving.id(), Error(added.error()).with(fmt::format("tag {}", tag)));
     return saving.fail(std::move(added).error());
@@ -389,7 +391,7 @@ void Background::collect() {
     UNBROKEN_DO(append(std::move(decide)));
     return Done{};
   };
-  if (auto done = let_pins_lapse(seams_, history_, pins_, unpin, by()); !done.ok()) note_fence(done.error());
+  if (auto done = let_pins_lapse(seams_, history_, pins_, unpin, by()); !done.ok()) note_loss(done.error());
   auto collected = run(
       seams_, Collect(history_, opened_.open, seams_.clock.wall_unix_ms(), [this] { return seams_.draw(); }),
       by());
@@ -397,7 +399,7 @@ void Background::collect() {
     history_ = std::move(collected.value().history);
     return;
   }
-  note_fence(collected.error());
+  note_loss(collected.error());
   if (collected.error().code() != Code::fenced && collected.error().code() != Code::stopped)
     status_->worry(fmt::format("old checkpoints could not be removed: {}", collected.error().what()));
 }

@@ -90,7 +90,7 @@ class Background : public std::enable_shared_from_this<Background> {
   /// A job of this save did not come to its end.
   void lose(const std::shared_ptr<Saving>& saving, Error error);
   Deadline by() const;
-  void note_fence(const Error& error);
+  void note_loss(const Error& error);
 
   // On the strand:
   void commit_on_strand(const std::shared_ptr<Saving>& saving, const std::shared_ptr<Staging>& staging,

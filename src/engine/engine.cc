@@ -289,6 +289,7 @@ Result<> Engine::close(const Deadline& by, std::optional<int> code) {
   background_->say_closed(pace_->account(now, seams_.clock.wall_unix_ms(), true, code));
   is_closed_ = true;
   if (auto fence = status_->fence()) return std::move(*fence);
+  if (auto loss = status_->loss()) return std::move(*loss);
   return Done{};
 }
 

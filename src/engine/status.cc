@@ -15,6 +15,7 @@ void Status::saved(const SaveId& save, const Cost& cost) {
   const std::lock_guard lock(mutex_);
   newest_ = save;
   last_failure_.reset();
+  loss_.reset();
   add_end(cost);
   saves_.committed += 1;
   saves_.exposed_s += cost.exposed_s;
@@ -98,6 +99,14 @@ void Status::fenced(Error error) {
   if (!fence_) fence_ = std::move(error);
 }
 
+void Status::journal_lost(Error error) {
+  const std::lock_guard lock(mutex_);
+  if (loss_) return;
+  add_message({fmt::format("warning: {}: no start can go on from what is left there; next: {}", error.what(),
+                           error.next_command())});
+  loss_ = std::move(error);
+}
+
 std::optional<SaveId> Status::newest() const {
   const std::lock_guard lock(mutex_);
   return newest_;
@@ -125,9 +134,10 @@ Health Status::health() const {
     health.state = Health::State::red;
     health.why.push_back(*last_failure_);
   }
-  if (fence_) {
+  for (const auto& end : {fence_, loss_}) {
+    if (!end) continue;
     health.state = Health::State::red;
-    health.why.push_back(fence_->what());
+    health.why.push_back(end->what());
   }
   return health;
 }
@@ -135,6 +145,11 @@ Health Status::health() const {
 std::optional<Error> Status::fence() const {
   const std::lock_guard lock(mutex_);
   return fence_;
+}
+
+std::optional<Error> Status::loss() const {
+  const std::lock_guard lock(mutex_);
+  return loss_;
 }
 
 std::optional<Error> Status::take_failure() {

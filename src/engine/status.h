@@ -53,11 +53,15 @@ class Status {
   /// Why `rpo=` cannot be kept, empty while it can: health is yellow while it cannot.
   void promise_breaks(const std::string& why);
   void fenced(Error error);
+  /// Turns health red until a later save is committed.
+  void journal_lost(Error error);
 
   std::optional<SaveId> newest() const;
   void set_newest(std::optional<SaveId> save);
   Health health() const;
   std::optional<Error> fence() const;
+  /// Why the journal, as it stands, is of no use to a start.
+  std::optional<Error> loss() const;
   /// The failure of a save that was not raised yet; asked once.
   std::optional<Error> take_failure();
   /// Lines to show a person, each once. With `goes_on` those of failed saves say that training does.
@@ -80,7 +84,7 @@ class Status {
   std::uint64_t saves_failed_ = 0, saves_skipped_ = 0;
   std::optional<std::string> last_failure_, worry_;
   std::string broken_promise_;
-  std::optional<Error> unreported_, fence_;
+  std::optional<Error> unreported_, fence_, loss_;
   struct Message {
     std::string text;
     bool is_failed_save = false;

@@ -11,6 +11,7 @@
 #include "base/mutant.h"
 #include "base/point.h"
 #include "filestore/file_object.h"
+#include "world/advice.h"
 #include "world/check_time.h"
 
 namespace unbroken {
@@ -358,6 +359,11 @@ Result<> FileStore::sync(std::string_view prefix, const Deadline& by) {
   UNBROKEN_TRY(const std::string folder, folder_of_prefix(prefix));
   UNBROKEN_DO(check(by, "sync", folder));
   if (UNBROKEN_MUTANT("no_dir_sync")) return Done{};
+  // A name that is durable elsewhere is of no use to whoever starts here.
+  if (!fs_.is_in_place())
+    return Error(Code::journal_unreadable,
+                 fmt::format("{}: the directory of this run was removed or moved away", options_.path))
+        .next(path_command(options_.path, ""));
   UNBROKEN_POINT("filestore.before_dir_sync");
   auto synced = fs_.sync_dir(folder);
   // Where there is no folder there are no names to lose.

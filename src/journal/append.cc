@@ -33,6 +33,7 @@ struct Append::Impl {
     reading_back,
     syncing,
     rereading,
+    standing_down,
     advising,
     over
   };
@@ -65,10 +66,24 @@ struct Append::Impl {
     const History& prefix = catchup.history();
     auto decision = decide(prefix);
     if (!decision.ok()) return fail(std::move(decision).error());
-    if (std::holds_alternative<Stand>(decision.value())) return finish();
+    if (std::holds_alternative<Stand>(decision.value())) return stand_down();
     if (prefix.is_summary_due() && no_fold_in != prefix.next_slot())
       if (auto made = encode_fold(prefix); made.ok()) return create_fold(std::move(made).value());
     return encode(std::get<Fact>(std::move(decision).value()));
+  }
+
+  /// The caller acts on the prefix, so that it has to be one.
+  std::vector<Action> stand_down() {
+    if (catchup.history().next_slot() == 0) return finish();
+    state = State::standing_down;
+    return {GetObject{slot_key(0), kRecordBytesRead}};
+  }
+
+  std::vector<Action> on_stood_down(const std::optional<std::string>& first) {
+    if (is_first(first)) return finish();
+    if (auto anew = catchup.begin_anew(); !anew.ok()) return fail(std::move(anew).error());
+    state = State::catching_up;
+    return catchup.ask();
   }
 
   std::vector<Action> encode(Fact fact) {
@@ -151,12 +166,35 @@ struct Append::Impl {
     return {GetObject{slot_key(encoded.record.slot), kRecordBytesRead}};
   }
 
-  /// Step 5: is the record still there?
-  std::vector<Action> on_reread(const std::optional<std::string>& bytes) {
-    if (is_mine(bytes)) return advise();
-    if (bytes) return lost_race();
-    if (++losses > kLossesMax) return fail(storage_loses());
-    return catch_up_again();
+  /// With the record, the first slot: of a journal that is removed while it grows the last slots stay, and
+  /// each of them would be found by its name.
+  std::vector<Action> reread() {
+    answers.clear();
+    std::vector<Action> actions = read_back(State::rereading);
+    if (encoded.record.slot > 0) actions.push_back(GetObject{slot_key(0), kRecordBytesRead});
+    return actions;
+  }
+
+  /// Step 5: are both still there?
+  std::vector<Action> on_reread(const Event& event) {
+    answers.push_back(event);
+    if (answers.size() == 1 && encoded.record.slot > 0) return {};
+    for (const Event& answer : answers)
+      if (auto failure = journal_failure(answer)) return fail(std::move(*failure));
+    const auto& bytes = std::get<GotObject>(answers.front()).bytes;
+    if (bytes && !is_mine(bytes)) return lost_race();
+    if (!bytes) return ++losses > kLossesMax ? fail(storage_loses()) : catch_up_again();
+    if (encoded.record.slot > 0 && !is_first(std::get<GotObject>(answers.back()).bytes)) {
+      if (auto anew = catchup.begin_anew(); !anew.ok()) return fail(std::move(anew).error());
+      return catch_up_again();
+    }
+    return advise();
+  }
+
+  bool is_first(const std::optional<std::string>& bytes) const {
+    const auto decoded = bytes ? decode_record(*bytes) : Error(Code::not_found, "gone");
+    const auto* genesis = decoded.ok() ? std::get_if<Genesis>(&decoded.value().record.fact) : nullptr;
+    return genesis != nullptr && genesis->run == catchup.history().genesis()->run;
   }
 
   std::vector<Action> lost_race() {
@@ -233,6 +271,7 @@ struct Append::Impl {
   int races = 0, losses = 0;
   bool is_appended = false;
   bool may_stand = false, was_standing_possible = false;
+  std::vector<Event> answers;  // to reread()
   EncodedFold fold;
   bool is_summary = false;  // the record at hand is one
   bool is_fold_synced = false;
@@ -264,6 +303,7 @@ std::vector<Action> Append::on(const Event& event) {
     if (stands.value() == Catchup::Next::wait) return {};
     return stands.value() == Catchup::Next::ask ? me.catchup.ask() : me.decide_on_prefix();
   }
+  if (me.state == Impl::State::rereading) return me.on_reread(event);
   if (auto failure = journal_failure(event)) return me.fail(std::move(*failure));
   switch (me.state) {
     case Impl::State::reading_back:
@@ -271,9 +311,10 @@ std::vector<Action> Append::on(const Event& event) {
     case Impl::State::syncing:
       UNBROKEN_POINT("journal.after_sync");
       if (UNBROKEN_MUTANT("no_reread_after_sync")) return me.advise();
-      return me.read_back(Impl::State::rereading);
+      return me.reread();
+    case Impl::State::standing_down:
+      return me.on_stood_down(std::get<GotObject>(event).bytes);
     case Impl::State::rereading:
-      return me.on_reread(std::get<GotObject>(event).bytes);
     case Impl::State::catching_up:
     case Impl::State::held:
     case Impl::State::creating_fold:

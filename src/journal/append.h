@@ -6,12 +6,14 @@
 //   3. decide on the prefix 0..n-1;
 //   4. create slot n; after every answer but "created" read n: another record means that somebody was first,
 //      go to 1;
-//   5. sync; re-read n: mine means done, else go to 1. Then the advisory hint is written.
+//   5. sync; re-read n: mine means done, else go to 1. With it slot 0 is read: a journal without it lost
+//      records, whatever was found of it; fold again, as in 2. So it is read where nothing is appended. Then
+//      the advisory hint is written.
 // Where a SUMMARY is due in slot n (rule R12), the fold of 0..n-1 is made durable and read back first, then
 // its record is appended by the same steps, and the own one is decided anew. A fold that cannot be stored is
 // left out: its slot then holds any other record. Only then may the caller acknowledge, delete, or act as
-// owner. With nobody else about this costs four reads by name (two of slots that are not there), two syncs,
-// one create and the hint.
+// owner. With nobody else about this costs five reads by name (two of slots that are not there, the last two
+// together), two syncs, one create and the hint.
 #include <functional>
 #include <memory>
 #include <optional>

@@ -328,4 +328,11 @@ Result<std::uint64_t> OsFs::free_bytes() const {
   return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
 
+bool OsFs::is_in_place() const {
+  struct stat here{}, there{};
+  if (!path_.starts_with('/') || ::fstat(root_.get(), &here) != 0) return true;  // it cannot be told
+  if (::stat(path_.c_str(), &there) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
 }  // namespace unbroken

@@ -94,6 +94,7 @@ class OsFs final : public Fs {
   Result<FileInfo> info(std::string_view path) const override;
   Result<> append(std::string_view path, Bytes data) override;
   Result<std::uint64_t> free_bytes() const override;
+  bool is_in_place() const override;
 
  private:
   struct Ownership {

@@ -296,6 +296,24 @@ TEST(OsFs, NamesAGroupThatDoesNotExist) {
   EXPECT_TRUE(OsFs::open(run.path(), {.group = "root"}).ok());
 }
 
+TEST(OsFs, KnowsWhetherItsPathStillLeadsToIt) {
+  const TemporaryDirectory parent;
+  const std::string path = parent.path() + "/run", away = parent.path() + "/away";
+  ASSERT_EQ(::mkdir(path.c_str(), 0700), 0);
+  const auto fs = open_fs(path);
+  EXPECT_TRUE(fs->is_in_place());
+  ASSERT_EQ(::rename(path.c_str(), away.c_str()), 0);
+  EXPECT_FALSE(fs->is_in_place());
+  ASSERT_EQ(::symlink(away.c_str(), path.c_str()), 0);
+  EXPECT_TRUE(fs->is_in_place()) << "it is found by its path";
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  ASSERT_EQ(::mkdir(path.c_str(), 0700), 0);
+  EXPECT_FALSE(fs->is_in_place()) << "another one";
+  ASSERT_EQ(::rmdir(path.c_str()), 0);
+  ASSERT_EQ(::rename(away.c_str(), path.c_str()), 0);
+  EXPECT_TRUE(fs->is_in_place());
+}
+
 TEST(OsFs, OpensOnlyADirectory) {
   const TemporaryDirectory base;
   std::ofstream(base / "file") << "x";

@@ -116,6 +116,8 @@ struct Session::Impl final : Loader {
     show_messages();
     if (!closed.ok()) say(fmt::format("warning: close: {}", closed.error().what()));
     if (saved.is(Code::fenced)) return saved.error();  // it is over, but nobody resumes from here
+    if (closed.is(Code::journal_unreadable))
+      return Error(Code::unsaved, fmt::format("asked to stop: {}", closed.error().what()));
     if (saved.ok()) return Error(Code::stopped, fmt::format("asked to stop: saved as {}", last->name()));
     return Error(Code::unsaved, fmt::format("asked to stop: the last save failed: {}", saved.error().what()));
   }

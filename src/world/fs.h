@@ -75,6 +75,8 @@ class Fs {
   /// Adds to the end of a file, making it where needed; advisory (not synced, may be lost or torn).
   virtual Result<> append(std::string_view path, Bytes data) = 0;
   virtual Result<std::uint64_t> free_bytes() const = 0;
+  /// False where the path that the directory was opened by leads to nothing by now, or to another one.
+  virtual bool is_in_place() const { return true; }
 };
 
 }  // namespace unbroken

@@ -111,6 +111,7 @@ class SpyFs final : public Fs {
     return real_.append(path, data);
   }
   Result<std::uint64_t> free_bytes() const override { return real_.free_bytes(); }
+  bool is_in_place() const override { return real_.is_in_place(); }
 
  private:
   Result<> note(const std::string& call, std::string_view path) const {

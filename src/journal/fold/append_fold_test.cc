@@ -45,11 +45,11 @@ TEST(DueSummary, StandsBeforeTheRecordAndItsFoldBeforeBoth) {
   const std::string key = w.key();
   const auto appended = w.append(policy());
   ASSERT_TRUE(appended.ok());
-  EXPECT_EQ(w.store.trace,
-            (Trace{"get 3",         "get 4", "sync",       "get 2",           //
-                   "create " + key, "sync",  "get " + key,                    //
-                   "create 3",      "sync",  "get 3",      "hint",  "get 3",  //
-                   "get 4",         "get 5", "sync",       "get 3", "create 4", "sync", "get 4", "hint"}));
+  EXPECT_EQ(w.store.trace, (Trace{"get 3",         "get 4", "sync",       "get 2",           //
+                                  "create " + key, "sync",  "get " + key,                    //
+                                  "create 3",      "sync",  "get 3",      "get 0", "hint",   //
+                                  "get 3",         "get 4", "get 5",      "sync",  "get 3",  //
+                                  "create 4",      "sync",  "get 4",      "get 0", "hint"}));
   EXPECT_EQ(w.type(3), "SUMMARY");
   EXPECT_EQ(appended.value().record->slot, 4U);
   EXPECT_EQ(appended.value().history.folds().size(), 1U);

@@ -30,6 +30,8 @@ class Catchup {
   Result<Next> on(const Event& event);
   /// Starts another round from the fold that stands.
   void again();
+  /// What was read is not there any more: forgotten, and read from slot 0, once. Then again() and ask().
+  Result<> begin_anew() { return refold(); }
   /// The slots up to this one are known to be there.
   void expect(std::uint64_t slot) { expected_ = slot; }
   /// This slot is asked for alone.
