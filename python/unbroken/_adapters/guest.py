@@ -36,6 +36,14 @@ class Guest:
         if self._generators is not None:
             self.run._inside.generators.restore(self._generators)
 
+    def mark(self) -> None:
+        """The global generators as they are now are those to rewind to."""
+        self._generators = self.run._inside.generators.capture()
+
+    def begin_step(self) -> None:
+        """What the loop holds has no name until the step is complete: saves that are asked for wait for that."""
+        self.run._inside.begin_step()
+
     def save_last(self) -> None:
         """The loop is over: its last step is durable. Errors: those of the save."""
         if self.run._inside.has_completed:

@@ -21,6 +21,7 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from unbroken import functional
 from unbroken._process import signals
 from unbroken._adapters.guest import Guest, capped
+from unbroken._adapters.lightning_loops import Loops
 from unbroken.errors import Misconfigured, naming
 from unbroken.loading import load
 
@@ -56,19 +57,22 @@ class _OfRun(CheckpointIO):
         self._fit = fit
 
     def load_checkpoint(self, path, map_location=None, weights_only=None) -> dict:
-        if self._fit.restored is None or os.fspath(path) != self._fit.path:
+        if self._fit.loops is None or self._fit.restored is None or os.fspath(path) != self._fit.path:
             return super().load_checkpoint(path, map_location, weights_only)
         restored, self._fit.restored = self._fit.restored, None
+        self._fit.loops.load(restored.pop("unbroken", None))
         return _placed(restored, map_location)
 
 
 class Callback(_Callback):
     """Saves a fit as the run in `dir`, and resumes it; `options` are those of unbroken.Run. One fit a Callback.
 
-    A step is a batch after which an optimizer has stepped. Saved are what Trainer.save_checkpoint would save, the
-    global generators, and the position in the data where the loader has a state_dict (unbroken.torch.DataLoader
-    has). The last step is durable when fit returns. A stop raises unbroken.Interrupted out of fit. UNBROKEN_STEPS
-    caps max_steps. Make the module before `ckpt_path` is asked for: then the generators are restored.
+    A step is a batch after which an optimizer has stepped, complete when the validation after it, and the end of the
+    epoch if it is the last one, are through. Saved are what Trainer.save_checkpoint would save, what was logged and
+    gathered by metrics in the epoch so far, the global generators, and the position in the data where the loader has
+    a state_dict (unbroken.torch.DataLoader has). The last step is durable when fit returns. A stop raises
+    unbroken.Interrupted out of fit, when the step is complete. UNBROKEN_STEPS caps max_steps. Make the module before
+    `ckpt_path` is asked for: then the generators are restored.
     """
 
     def __init__(self, dir, **options):
@@ -76,6 +80,7 @@ class Callback(_Callback):
         self._fit = _Fit(self._guest.run.path)
         self._guest.run.attach(**{_NAME: self._fit})
         self._stepped = 0  # the trainer's global_step at the last boundary
+        self._noted: dict = {}  # metrics of the step that is not complete yet
         self.checkpoint_io = _OfRun(self._fit)
 
     @property
@@ -101,21 +106,31 @@ class Callback(_Callback):
         limit = capped(None if loop.max_steps < 0 else loop.max_steps)
         loop.max_steps = -1 if limit is None else limit
         self._fit.trainer = trainer
+        self._fit.loops = Loops(trainer, self._complete, self._guest.rewind, self._guest.mark)
 
     def on_train_start(self, trainer, pl_module) -> None:
         if self._fit.restored is not None:
             raise Misconfigured("the run goes on from a checkpoint: call trainer.fit(..., ckpt_path=saver.ckpt_path)")
         self._stepped = trainer.global_step
+        self._take_stops(trainer)
+        self._fit.loops.begin()
         self._guest.rewind()
 
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx) -> None:
+        self._guest.begin_step()
+
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx) -> None:
-        if trainer.global_step == self._stepped:
-            return  # gradients are being accumulated
-        self._stepped = trainer.global_step
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-        self.run.step(**({"loss": loss} if isinstance(loss, torch.Tensor) else {}))
-        if trainer.global_step == trainer.max_steps:
-            self.run.save()  # here, where Lightning goes on from exactly if max_steps is raised
+        self._noted = {"loss": loss} if isinstance(loss, torch.Tensor) else {}
+
+    def _complete(self, is_last: bool) -> None:
+        """A batch is through, and the epoch if it was its last one."""
+        step = self._fit.trainer.global_step
+        if step != self._stepped:  # else gradients are being accumulated
+            self._stepped = step
+            self.run.step(**self._noted)
+        if is_last:
+            self._guest.save_last()  # here, where the fit goes on from exactly if it is to be longer
 
     def on_train_end(self, trainer, pl_module) -> None:
         self._guest.save_last()
@@ -133,10 +148,18 @@ class Callback(_Callback):
     def teardown(self, trainer, pl_module, stage) -> None:
         if stage == "fit":
             self.run.close()
-            self._fit.trainer = None
+            self._fit.let_go()
+
+    def _take_stops(self, trainer) -> None:
+        """SIGTERM is obeyed where a step is complete: Lightning itself would break off a validation."""
+        connector = trainer._signal_connector
+        there = connector._original_handlers.get(signal.SIGTERM)
+        if callable(there):
+            signal.signal(signal.SIGTERM, there)
+        connector.received_sigterm = False  # the run has heard of it as well
 
     def _let_go(self, trainer) -> None:
-        self._fit.trainer = None
+        self._fit.let_go()
         handlers = trainer._signal_connector._original_handlers  # which the trainer puts back
         if signal.SIGTERM in handlers:
             handlers[signal.SIGTERM] = signals.beneath(handlers[signal.SIGTERM])
@@ -147,15 +170,22 @@ class _Fit:
 
     def __init__(self, path):
         self.path, self.trainer = path, None
+        self.loops: Loops | None = None
         self.restored: dict | None = None
 
     def state_dict(self) -> dict:
         if self.trainer is None:
             return self.restored or {}
-        return _plain(self.trainer._checkpoint_connector.dump_checkpoint(weights_only=False))
+        return _plain(self.loops.state(self.trainer._checkpoint_connector.dump_checkpoint(weights_only=False)))
 
     def load_state_dict(self, state: dict) -> None:
         self.restored = state
+
+    def let_go(self) -> None:
+        """Nothing of the trainer is the run's any more."""
+        if self.loops is not None:
+            self.loops.let_go()
+        self.trainer = None
 
     def _unbroken_belongings(self):
         """What is saved with it."""
@@ -163,7 +193,8 @@ class _Fit:
         if trainer is None:
             return []
         schedulers = [one.scheduler for one in trainer.lr_scheduler_configs]
-        return [trainer.lightning_module, trainer.train_dataloader, *trainer.optimizers, *schedulers, *trainer.callbacks]
+        loaders = [trainer.train_dataloader, *self.loops.validation_loaders()]
+        return [trainer.lightning_module, *loaders, *trainer.optimizers, *schedulers, *trainer.callbacks]
 
 
 def _plain(value):

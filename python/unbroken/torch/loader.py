@@ -126,6 +126,11 @@ class DataLoader:
             raise Misconfigured("steps: the loader gives no batch in a whole epoch")
         return batch
 
+    def _unbroken_begin_next(self) -> None:
+        """What is left of the loaded state's epoch is not wanted: the next batch is the first one of the next."""
+        if self.position:
+            self._begin(self.epoch + 1)
+
     def _is_over(self) -> bool:
         return isinstance(self._order, KeyedOrder) and self.position >= self._order.batch_count > 0
 
