@@ -20,4 +20,4 @@ class Inside(NamedTuple):
     generators: GlobalGenerators
     saved: Saved | None  # what was restored; None after the first completed step
     is_due: Callable[[int], bool]  # the core's decision alone
-    begin_step: Callable[[], None]  # until the next call of `step` the state at hand has no name: saves wait for that
+    set_begun: Callable[[bool], None]  # a step was begun: until the next call of `step` saves wait

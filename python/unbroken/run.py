@@ -551,11 +551,11 @@ class Run:
             step=self._step, is_restored=self._is_restored, has_label=self._has_label,
             has_completed=self._has_completed, is_stopping=self._stop.is_pending, generators=self._attached.generators,
             saved=None if self._restoring is None else self._restoring.saved, is_due=self._session.is_due,
-            begin_step=self._begin_step,
+            set_begun=self._set_begun,
         )  # fmt: skip
 
-    def _begin_step(self) -> None:
-        self._micro = max(1, self._micro)
+    def _set_begun(self, is_begun: bool) -> None:
+        self._micro = int(is_begun)
 
     def _check_usable(self, what) -> None:
         if self._is_inert:

@@ -40,12 +40,13 @@ class Guest:
         """The global generators as they are now are those to rewind to."""
         self._generators = self.run._inside.generators.capture()
 
-    def begin_step(self) -> None:
-        """What the loop holds has no name until the step is complete: saves that are asked for wait for that."""
-        self.run._inside.begin_step()
+    def set_begun(self, is_begun: bool) -> None:
+        """Whether a step was begun: what the loop holds has no name until it is complete, and saves wait for that."""
+        self.run._inside.set_begun(is_begun)
 
     def save_last(self) -> None:
         """The loop is over: its last step is durable. Errors: those of the save."""
+        self.set_begun(False)
         if self.run._inside.has_completed:
             self.run.save()
 

@@ -12,16 +12,18 @@ import json
 import math
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 
 import torch
 from safetensors.torch import save_file
 from transformers import TrainerCallback
+from transformers.trainer_callback import CallbackHandler, ExportableState
 
 from unbroken._adapters.accelerate import unwrapped
 from unbroken._adapters.guest import Guest, capped
-from unbroken.errors import Misconfigured
+from unbroken.errors import Misconfigured, say
 from unbroken.torch.seeds import derive
 
 _TIMINGS = ("_runtime", "_per_second")  # differ from life to life
@@ -31,10 +33,10 @@ class Callback(TrainerCallback):
     """Saves a training as the run in `dir`, and resumes it; `options` are those of unbroken.Run. One training each.
 
     A step is a step of the optimizer, and complete when it was logged and evaluated. Saved are the model, optimizer,
-    scheduler, gradient scaler, the trainer's state (without timings) and the global generators. In the data the
-    Trainer's own resume skips what was seen. The last step is durable when train() returns. A stop raises
-    unbroken.Interrupted out of train(). UNBROKEN_STEPS ends the training early. The Trainer itself need save nothing
-    (save_strategy="no").
+    scheduler, gradient scaler, the trainer's state (without timings), that of callbacks which export one
+    (EarlyStoppingCallback), and the global generators. In the data the Trainer's own resume skips what was seen. The
+    last step is durable when train() returns. A stop raises unbroken.Interrupted out of train(), when the step is
+    complete. UNBROKEN_STEPS ends the training early. The Trainer itself need save nothing (save_strategy="no").
     """
 
     def __init__(self, dir, **options):
@@ -62,7 +64,7 @@ class Callback(TrainerCallback):
             return None
         folder = tempfile.mkdtemp(prefix="unbroken-resume-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        state = dict(self._progress.saved)
+        state = {name: value for name, value in self._progress.saved.items() if name != "exported"}
         self._told = state["global_step"] = self._no_epoch_left(state) if self._has_finished(step) else step
         _write(folder, "trainer_state.json", state)
         names = {name: "nothing.safetensors" for name in self._names_of_model()}
@@ -104,7 +106,13 @@ class Callback(TrainerCallback):
         scaler = getattr(optimizer, "scaler", None)
         self.run.attach(**parts, **({} if scaler is None else {"scaler": scaler}))
         self._rewinds = not self._guest.is_fresh
+        self._progress.watch(_callbacks_beside_us())
         if not self._guest.is_fresh:
+            if args.ignore_data_skip and not float(state.epoch).is_integer():
+                say(
+                    f"ignore_data_skip=True: after step {step} the data of epoch {int(state.epoch)} begins anew, so the training "
+                    "is not the one without a stop: leave it out to go on where the data was"
+                )
             self._keepers.resume(train_dataloader, state, step)
 
     def on_epoch_begin(self, args, state, control, **more):
@@ -118,11 +126,10 @@ class Callback(TrainerCallback):
         if self._rewinds:  # in mid-epoch, with the batch already there
             self._guest.rewind()
             self._rewinds = False
+        self._guest.set_begun(True)
 
     def on_step_end(self, args, state, control, **more):
         self._keepers.before_evaluation()
-        if self.run._inside.is_stopping:  # evaluation may take too long
-            self._complete(state)
         if self._has_finished(state.global_step):
             control.should_training_stop = True
 
@@ -193,6 +200,16 @@ class _Progress:
     def __init__(self):
         self.state = None
         self.saved: dict = {}
+        self._exporting: list = []  # callbacks with a state
+
+    def watch(self, callbacks) -> None:
+        """The callbacks of the training; they get what was saved of them, by class and in order."""
+        self._exporting = [one for one in callbacks if isinstance(one, ExportableState)]
+        left = {name: list(states) for name, states in self.saved.get("exported", {}).items()}
+        for one in self._exporting:
+            states = left.get(type(one).__name__)
+            for name, value in states.pop(0)["attributes"].items() if states else ():
+                setattr(one, name, value)
 
     def state_dict(self) -> dict:
         if self.state is None:
@@ -200,10 +217,19 @@ class _Progress:
         plain = json.loads(json.dumps(dataclasses.asdict(self.state)))  # as the trainer itself keeps it
         entries = [entry for entry in plain["log_history"] if "train_runtime" not in entry]
         plain["log_history"] = [{k: v for k, v in entry.items() if not k.endswith(_TIMINGS)} for entry in entries]
-        return plain
+        exported: dict = {}
+        for one in self._exporting:
+            exported.setdefault(type(one).__name__, []).append(one.state())
+        return {**plain, "exported": json.loads(json.dumps(exported))}
 
     def load_state_dict(self, state: dict) -> None:
         self.saved = state
+
+
+def _callbacks_beside_us() -> list:
+    """Those of the trainer that calls a callback of ours, which is not told who they are."""
+    handler = sys._getframe(2).f_locals.get("self")
+    return list(handler.callbacks) if isinstance(handler, CallbackHandler) else []
 
 
 def _write(folder, name, content):

@@ -117,7 +117,7 @@ class Callback(_Callback):
         self._guest.rewind()
 
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx) -> None:
-        self._guest.begin_step()
+        self._guest.set_begun(True)
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx) -> None:
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs

@@ -1,0 +1,137 @@
+"""What hangs on an evaluation in transformers.Trainer: done once, in whatever life, as in the straight training."""
+
+import signal
+
+import pytest
+
+pytest.importorskip("transformers", reason="transformers is not installed: ./dev setup --adapters")
+
+import torch  # noqa: E402
+import unbroken  # noqa: E402
+from helpers import bits, stops_at  # noqa: E402
+from test_hf import Data, Net, end  # noqa: E402
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
+from unbroken.hf import Callback  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Dies(BaseException):
+    pass
+
+
+def term():
+    signal.raise_signal(signal.SIGTERM)
+
+
+def dies():
+    raise Dies
+
+
+class Watches(TrainerCallback):
+    """Acts within an evaluation, before it, or where a step ends; notes the evaluations."""
+
+    def __init__(self, at):
+        self.at, self.evaluated = at, []
+
+    def act(self, kind, step):
+        if self.at is not None and self.at[:2] == (kind, step):
+            what, self.at = self.at[2], None
+            what()
+
+    def on_step_end(self, args, state, control, **more):
+        self.act("step", state.global_step)
+
+    def on_prediction_step(self, args, state, control, **more):
+        self.act("evaluation", state.global_step)
+
+    def on_evaluate(self, args, state, control, metrics, **more):
+        self.evaluated.append((state.global_step, metrics["eval_loss"]))
+
+
+def train(path, at=None, seed=1, steps=30, evaluates=True, **more):
+    """One life: the trainer, its evaluations and what ended it."""
+    torch.manual_seed(seed)
+    settings = dict(per_device_train_batch_size=4, learning_rate=0.01, logging_steps=1, report_to="none", disable_tqdm=True,
+                    use_cpu=True, log_level="error", max_steps=steps, save_strategy="no", load_best_model_at_end=False)  # fmt: skip
+    if evaluates:
+        settings |= dict(lr_scheduler_type="reduce_lr_on_plateau", metric_for_best_model="loss", greater_is_better=False,
+                         lr_scheduler_kwargs={"mode": "max", "factor": 0.5, "patience": 0})  # fmt: skip
+    arguments = TrainingArguments(output_dir=f"{path}-output", **{**settings, **more})
+    saver, watches = Callback(path, every=1), Watches(at)
+    stopper = [EarlyStoppingCallback(early_stopping_patience=20, early_stopping_threshold=1e9)] if evaluates else []
+    trainer = Trainer(Net(), arguments, train_dataset=Data(), eval_dataset=Data(), callbacks=[watches, saver, *stopper])
+    error = None
+    try:
+        trainer.train(resume_from_checkpoint=saver.resume())
+    except (unbroken.Interrupted, Dies) as caught:
+        error = caught
+    finally:
+        saver.run._close(is_quiet=True)
+    return trainer, watches.evaluated, error
+
+
+def whole(trainer):
+    counters = [one.early_stopping_patience_counter for one in trainer.callback_handler.callbacks
+                if isinstance(one, EarlyStoppingCallback)]  # fmt: skip
+    return (*end(trainer), bits(trainer.lr_scheduler.state_dict()), counters, trainer.state.best_metric)
+
+
+@pytest.mark.parametrize("how", [term, dies])
+@pytest.mark.parametrize(
+    ("stops", "more"),
+    [
+        ((("step", 4), ("step", 5), ("evaluation", 10), ("evaluation", 20)), {"eval_strategy": "steps", "eval_steps": 5}),
+        ((("step", 11), ("evaluation", 22)), {"eval_strategy": "epoch"}),
+        ((("evaluation", 10), ("step", 20)), {"eval_strategy": "steps", "eval_steps": 5, "save_strategy": "steps", "save_steps": 5,
+                                              "load_best_model_at_end": True}),
+        ((("step", 3), ("evaluation", 6)), {"eval_strategy": "steps", "eval_steps": 3, "gradient_accumulation_steps": 2, "steps": 12}),
+    ],
+)  # fmt: skip
+def test_a_stop_at_an_evaluation_loses_none(run_dir, stops, more, how):
+    straight, evaluated, _ = train(run_dir / "straight", **more)
+    seen = []
+    for i, stop in enumerate(stops):
+        _, some, error = train(run_dir / "killed", at=(*stop, how), seed=1 + 10 * i, **more)
+        assert error is not None
+        seen += some
+    last, some, _ = train(run_dir / "killed", seed=99, **more)
+    seen += some
+    assert seen == evaluated if how is term else set(evaluated) == set(seen)
+    assert whole(last) == whole(straight)
+
+
+def test_early_stopping_counts_on(run_dir):
+    more = {"eval_strategy": "steps", "eval_steps": 2}
+    with stops_at(8):
+        first, *_ = train(run_dir, **more)
+    last, *_ = train(run_dir, seed=5, steps=12, **more)
+    assert whole(first)[-2] == [3] and whole(last)[-2] == [5]
+
+
+def test_data_that_begins_anew_is_said(run_dir, capfd):
+    more = {"evaluates": False, "ignore_data_skip": True}
+    with stops_at(5):
+        train(run_dir, **more)
+    assert "begins anew" not in capfd.readouterr().err
+    train(run_dir, seed=2, steps=11, **more)
+    assert "ignore_data_skip=True: after step 5 the data of epoch 0 begins anew" in capfd.readouterr().err
+    train(run_dir, seed=3, steps=14, **more)
+    train(run_dir, seed=4, **{**more, "steps": 16, "ignore_data_skip": False})
+    assert capfd.readouterr().err.count("begins anew") == 1
+
+
+def test_a_save_in_an_evaluation_is_of_the_step_evaluated(run_dir):
+    class Asks(TrainerCallback):
+        def on_evaluate(self, args, state, control, **more):
+            if state.global_step == 4:
+                saver.run.save(tag="evaluated")
+
+    torch.manual_seed(1)
+    arguments = TrainingArguments(output_dir=f"{run_dir}-output", per_device_train_batch_size=4, report_to="none", disable_tqdm=True,
+                                  use_cpu=True, log_level="error", max_steps=6, save_strategy="no", eval_strategy="steps",
+                                  eval_steps=2)  # fmt: skip
+    saver = Callback(run_dir, every=1000)
+    trainer = Trainer(Net(), arguments, train_dataset=Data(), eval_dataset=Data(), callbacks=[saver, Asks()])
+    trainer.train(resume_from_checkpoint=saver.resume())
+    assert unbroken.load(run_dir, at="tag:evaluated").step == 4
