@@ -13,6 +13,7 @@
 #include <exception>
 
 #include "base/check.h"
+#include "base/shown.h"
 #include "base/utf8.h"
 #include "bindings.h"
 #include "data/permutation.h"
@@ -27,7 +28,7 @@ nb::object core_error_type;
 
 nb::object tuple_of(const Error& error) {
   return nb::make_tuple(std::string(name_of(error.code())), std::string(kind_of(error.code()).name),
-                        printable_lines(error.what()), error.next_command());
+                        shown(error), error.next_command());
 }
 
 void raise(const Error& error) {

@@ -30,7 +30,7 @@ class _Advice:
     @property
     def next_command(self) -> str:
         words = (self._next or self._default_next).split(" ")
-        where = "DIR" if self.directory is None else shlex.quote(printable(self.directory))
+        where = "DIR" if self.directory is None else shell_word(self.directory)
         return " ".join(where if word == "DIR" else word for word in words)
 
 
@@ -162,7 +162,7 @@ class Interrupted(_Stop):
 
     @property
     def _default_next(self) -> str:  # the same command goes on where this process stopped
-        return shlex.join(map(printable, sys.orig_argv))
+        return " ".join(map(shell_word, sys.orig_argv))
 
 
 class Superseded(_Stop):
@@ -212,7 +212,21 @@ def printable(text: str, may_have_lines: bool = False) -> str:
 
 def _escaped(match) -> str:
     point = ord(match[0])
+    if 0xDC80 <= point <= 0xDCFF:  # an undecodable byte
+        point -= 0xDC00
     return f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}"
+
+
+def shell_word(text: str) -> str:
+    """`text` as one word of a command that can be shown in one line and copied from there: in $'...' where it has to be."""
+    if printable(text) == text:
+        return shlex.quote(text)
+    shown = {"'": "\\'", "\\": "\\\\"}
+    return "$'" + "".join(shown.get(c, c) if " " <= c <= "~" else _bytes_of(c) for c in text) + "'"
+
+
+def _bytes_of(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 @contextlib.contextmanager
@@ -264,7 +278,7 @@ class Filling:
 def say(line: str) -> None:
     """One line on stderr, prefixed `unbroken: `. A line that cannot be written is dropped."""
     try:
-        sys.stderr.write(f"unbroken: {printable(line, may_have_lines=True)}\n")
+        sys.stderr.write(f"unbroken: {printable(line)}\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass

@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 
+#include "base/shown.h"
 #include "base/utf8.h"
 #include "os/os_process.h"
 #include "unbroken/exit_code.h"
@@ -42,8 +44,9 @@ int run_command(CLI::App& app, int argc, char** argv, const std::function<Result
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help
-    app.exit(e);
-    return 0;
+    std::ostringstream text;
+    app.exit(e, text, text);
+    return print_alone(text.str());
   } catch (const CLI::ParseError& e) {
     return report(Error(Code::bad_argument, e.what()).next(help), is_json);
   }
@@ -64,15 +67,22 @@ Json to_json(const Error& error) {
 
 int report(const Error& error, bool is_json) {
   if (is_json) (void)print_json({{"error", to_json(error)}});
-  say(fmt::format("error: {}: try `{}`", error.what(), error.next_command()));
+  say(fmt::format("error: {}: try `{}`", shown(error), error.next_command()));
   return static_cast<int>(kind_of(error.code()).exit_code);
 }
 
 Result<> print(std::string_view text) {
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (is_written && std::fflush(stdout) == 0) return Done{};
-  return Error(errno == ENOSPC ? Code::no_space : Code::unavailable,
-               fmt::format("the result could not be written: {}", std::strerror(errno)));
+  const bool is_full = errno == ENOSPC;
+  return Error(is_full ? Code::no_space : Code::unavailable,
+               fmt::format("the result could not be written: {}", std::strerror(errno)))
+      .next(is_full ? "df -h" : "ls -lL /dev/stdout");
+}
+
+int print_alone(std::string_view text) {
+  const auto printed = print(text);
+  return printed.ok() ? 0 : report(printed.error(), false);
 }
 
 Result<> print_json(const Json& json) {
@@ -80,7 +90,7 @@ Result<> print_json(const Json& json) {
 }
 
 void say(std::string_view text) {
-  const std::string out = printable_lines(text) + '\n';
+  const std::string out = printable(text) + '\n';
   std::fwrite(out.data(), 1, out.size(), stderr);
 }
 

@@ -28,7 +28,9 @@ bool wants_json(int argc, char** argv);
 /// The result. Errors: unavailable (a full disk behind stdout).
 Result<> print(std::string_view text);
 Result<> print_json(const Json& json);
-/// A line (or some) for a person, on stderr, as printable() shows it; lost where nobody can read it.
+/// All that a call has to say, such as its help; the exit status.
+int print_alone(std::string_view text);
+/// A line for a person, on stderr, as printable() shows it; lost where nobody can read it.
 void say(std::string_view text);
 
 enum class Colour : std::uint8_t { plain, red, green, yellow, dim };

@@ -90,9 +90,8 @@ int run(int argc, char** argv) {
   using unbroken::Error;
   const bool is_json = unbroken::wants_json(argc, argv);
   const std::string_view name = argc > 1 ? argv[1] : "";
-  if (name == "--help" || name == "-h" || name == "help") return unbroken::print(usage()).ok() ? 0 : 74;
-  if (name == "--version")
-    return unbroken::print(fmt::format("unbroken {}\n", UNBROKEN_VERSION)).ok() ? 0 : 74;
+  if (name == "--help" || name == "-h" || name == "help") return unbroken::print_alone(usage());
+  if (name == "--version") return unbroken::print_alone(fmt::format("unbroken {}\n", UNBROKEN_VERSION));
   for (const Command& command : kCommands)
     if (command.name == name) return command.run(argc - 1, argv + 1);
   const bool is_later = std::find(kLater.begin(), kLater.end(), name) != kLater.end();

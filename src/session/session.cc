@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/shown.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "os/stop_signal.h"
@@ -268,7 +269,7 @@ int exit_with(const Error& error) {
     return static_cast<int>(error.code() == Code::stopped ? ExitCode::interrupted
                                                           : ExitCode::interrupted_unsaved);
   }
-  fmt::print(stderr, "error: {}{}{}\n", printable_lines(error.what()),
+  fmt::print(stderr, "error: {}{}{}\n", shown(error),
              error.next_command().empty() ? "" : "; next: ", error.next_command());
   return static_cast<int>(kind_of(error.code()).exit_code);
 }

@@ -4,12 +4,34 @@
 
 #include <cerrno>
 
+#include "base/utf8.h"
+
 namespace unbroken {
+
+namespace {
+
+/// $'...' of bash, zsh and ksh.
+std::string escaped_word(std::string_view text) {
+  std::string out = "$'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte > 0x7e)
+      out += fmt::format("\\x{:02x}", byte);
+    else if (c == '\'' || c == '\\')
+      out += {'\\', c};
+    else
+      out += c;
+  }
+  return out + "'";
+}
+
+}  // namespace
 
 std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  if (printable(text) != text) return escaped_word(text);
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";

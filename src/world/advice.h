@@ -21,7 +21,8 @@ Result<T> advised(Result<T> result, std::string_view directory) {
 /// Shows who may do what at each part of the path of `object` below `directory`, and what stands there.
 std::string path_command(std::string_view directory, std::string_view object = {});
 
-/// As one word of a command: in quotes where a shell would read it otherwise.
+/// As one word of a command, which printable() leaves as it is: in quotes where a shell would read it
+/// otherwise.
 std::string shell_word(std::string_view text);
 
 }  // namespace unbroken

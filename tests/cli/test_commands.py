@@ -133,6 +133,14 @@ def test_a_result_that_cannot_be_written_is_74(trained):
     assert process.returncode == 74 and "error: " in process.stderr
 
 
+@pytest.mark.parametrize("call", [["--help"], ["--version"], ["ls", "--help"], ["doctor", "-h"], ["version"], ["generate", "man"]])
+def test_help_that_cannot_be_written_is_an_error_with_its_line(call):
+    with open("/dev/full", "w") as full:
+        process = subprocess.run([program.PROGRAM, *call], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert process.returncode == 74
+    assert re.fullmatch(r"error: the result could not be written: No space left on device: try `df -h`\n", process.stderr)
+
+
 def on_terminal(command, env):
     """(status, what a person sees): stdout and stderr are a terminal."""
     pid, terminal = pty.fork()

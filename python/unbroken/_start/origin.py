@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 
 from unbroken import _native
 from unbroken._native import call
 from unbroken._state.attached import Attached
 from unbroken._state.saved import Saved
 from unbroken._state.permits.ways import Ways
-from unbroken.errors import START_AGAIN, Error, Misconfigured, NothingToResume, naming
+from unbroken.errors import START_AGAIN, Error, Misconfigured, NothingToResume, naming, shell_word
 from unbroken.loading import Filled, read_into
 from unbroken.options import checked_at, checked_path
 
@@ -71,7 +70,7 @@ class Origin:
             raise Misconfigured(
                 f"init_from={self.text}: {path} holds a run that began by itself, at {saved.name}: leave init_from= out, or "
                 "begin in another directory",
-                f"unbroken ls {shlex.quote(path)}",
+                f"unbroken ls {shell_word(path)}",
             )
         try:
             run = call(_native.core.Reader, self._path, "newest").saved.run
@@ -79,7 +78,7 @@ class Origin:
             return
         if f" of run {run} in " not in parent:
             raise Misconfigured(
-                f"init_from={self.text}: {path} holds a run that began from {parent}", f"unbroken ls {shlex.quote(path)}"
+                f"init_from={self.text}: {path} holds a run that began from {parent}", f"unbroken ls {shell_word(path)}"
             )
 
     def carry_out(self, attached: Attached) -> str:

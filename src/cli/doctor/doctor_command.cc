@@ -351,7 +351,7 @@ std::string to_text(const Diagnosis& diagnosis, const Look* look) {
   if (look != nullptr) {
     const Checkpoint* newest = look->history().newest();
     out +=
-        fmt::format("{}: {}\n", look->runtime->path(),
+        fmt::format("{}: {}\n", printable(look->runtime->path()),
                     newest == nullptr ? "no checkpoint" : "newest checkpoint " + newest->commit.save.name());
   }
   if (const auto& end = diagnosis.last_end)

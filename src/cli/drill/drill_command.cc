@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/drill/drill_run.h"
@@ -65,7 +66,8 @@ Json to_json(const DrillResult& result, const Flags& flags, const std::string& f
 
 std::string verdict_of(const DrillResult& result, std::uint64_t kills_wanted) {
   if (!result.is_deterministic)
-    return painted(headline(result), Colour::red) + fmt::format(", at {}\n", text_of(*result.difference));
+    return painted(headline(result), Colour::red) +
+           fmt::format(", at {}\n", printable(text_of(*result.difference)));
   std::string out;
   if (result.kills < kills_wanted && result.is_ok())
     out += fmt::format("the run is too short for {} kills: it was killed {} times\n", kills_wanted,
@@ -78,14 +80,16 @@ std::string verdict_of(const DrillResult& result, std::uint64_t kills_wanted) {
   out += painted(headline(result), result.is_ok() ? Colour::green : Colour::red) + "\n";
   if (result.is_ok()) {
     for (const std::string& name : result.not_attached)
-      out += painted(fmt::format("{} is not attached: no checkpoint holds it, though nothing differed", name),
+      out += painted(fmt::format("{} is not attached: no checkpoint holds it, though nothing differed",
+                                 printable(name)),
                      Colour::yellow) +
              "\n";
     return out;
   }
-  out += (result.failure.empty() ? text_of(*result.difference) : result.failure) + "\n";
-  for (const std::string& name : result.not_attached) out += fmt::format("{} was never attached\n", name);
-  if (const std::string why = explanation(result); !why.empty()) out += why + "\n";
+  out += printable(result.failure.empty() ? text_of(*result.difference) : result.failure) + "\n";
+  for (const std::string& name : result.not_attached)
+    out += fmt::format("{} was never attached\n", printable(name));
+  if (const std::string why = explanation(result); !why.empty()) out += printable(why) + "\n";
   return out;
 }
 

@@ -135,7 +135,9 @@ class Drill {
     constexpr std::size_t kWords = 1000;
     if (words.size() > kWords) words.erase(0, words.size() - kWords);
     while (words.ends_with('\n')) words.pop_back();
-    return fmt::format("; its last words ({}):\n{}", files.err(), words);
+    for (auto end = words.find('\n'); end != std::string::npos; end = words.find('\n', end))
+      words.replace(end, 1, " | ");
+    return fmt::format("; its last words ({}): {}", files.err(), words);
   }
 
   StraightRun as_plan(const LifeEnd& straight, const Comparison& comparison) const {

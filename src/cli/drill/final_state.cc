@@ -42,11 +42,11 @@ Result<TapStep> digests_of(const ForeignState& foreign, const std::string& direc
 
 Result<TapStep> read_final_state(const std::string& path, const std::string& directory) {
   auto foreign = read_foreign_state(path);
-  if (!foreign.ok()) return std::move(foreign).error().with(path);
+  if (!foreign.ok()) return about_file(std::move(foreign).error(), path);
   auto fine = foreign.value().check();
-  if (!fine.ok()) return std::move(fine).error().with(path);
+  if (!fine.ok()) return about_file(std::move(fine).error(), path);
   auto out = digests_of(foreign.value(), directory);
-  if (!out.ok()) return std::move(out).error().with(path);
+  if (!out.ok()) return about_file(std::move(out).error(), path);
   return out;
 }
 

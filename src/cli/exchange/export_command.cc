@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look.h"
@@ -128,8 +129,8 @@ Result<int> export_from(const Look& look, Reader& reader, const Request& request
                             {"tensors", exported.tensors},
                             {"bytes", exported.bytes}}));
   } else {
-    UNBROKEN_DO(print(fmt::format("{}: {} tensors of checkpoint {}, {}\n", request.to, exported.tensors,
-                                  exported.save.name(), format_bytes(exported.bytes))));
+    UNBROKEN_DO(print(fmt::format("{}: {} tensors of checkpoint {}, {}\n", printable(request.to),
+                                  exported.tensors, exported.save.name(), format_bytes(exported.bytes))));
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/exchange/foreign_state.h"
@@ -65,7 +66,7 @@ Result<ImportedRun> write_run(const ForeignState& foreign, const Request& reques
 
 /// Whatever is wrong with the foreign file; nothing of ours helps against that.
 Error about(Error error, const std::string& path) {
-  error = advised(std::move(error).with(path), path);
+  error = advised(about_file(std::move(error), path), path);
   return error.next_command().empty() ? std::move(error).next("ls -la " + shell_word(path)) : error;
 }
 
@@ -141,8 +142,9 @@ Result<int> import_checkpoint(const Request& request) {
                             {"tensors", run.tensors},
                             {"bytes", run.commit.state_bytes}}));
   } else {
-    UNBROKEN_DO(print(fmt::format("{}: checkpoint {}, {} tensors, {}\n", to, run.commit.save.name(),
-                                  run.tensors, format_bytes(run.commit.state_bytes))));
+    UNBROKEN_DO(
+        print(fmt::format("{}: checkpoint {}, {} tensors, {}\n", printable(to), run.commit.save.name(),
+                          run.tensors, format_bytes(run.commit.state_bytes))));
   }
   return 0;
 }

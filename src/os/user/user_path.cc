@@ -171,4 +171,11 @@ Result<> move_folder(const std::string& from, const std::string& to) {
   return sync_folder(folder_of(to));
 }
 
+Error about_file(Error error, const std::string& path) {
+  const std::string_view what = error.what();
+  const bool is_named = what.starts_with(path) && what.size() > path.size() &&
+                        (what[path.size()] == ':' || what[path.size()] == '/');
+  return is_named ? error : std::move(error).with(path);
+}
+
 }  // namespace unbroken

@@ -73,5 +73,7 @@ std::string folder_of(const std::string& path);
 /// "c" of "a/b/c".
 std::string last_name_of(const std::string& path);
 std::string absolute_path(const std::string& path);
+/// An error about this file, or about one in this folder, which it names; once.
+Error about_file(Error error, const std::string& path);
 
 }  // namespace unbroken

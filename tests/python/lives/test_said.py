@@ -57,5 +57,16 @@ def test_the_job_of_an_owner(run_dir, capsys):
 
 
 def test_a_path_of_odd_bytes_and_ordinary_text():
-    assert printable("a\udcff\u2028b") == r"a\udcff\u2028b"
+    assert printable("a\udcff\u2028b") == r"a\xff\u2028b"
     assert printable("\u20ac\t") == "\u20ac\\x09" and printable("a\nb", may_have_lines=True) == "a\nb"
+
+
+@pytest.mark.parametrize("name", [
+    "we\x1b[31mird\nna'me", "back\\slash\r'\"$HOME`id`", "a\u202eb c", "\x9bA", "caf\u00e9 au lait", "\udcff\udc80", "it's $'\\x41'",
+])  # fmt: skip
+def test_a_command_names_the_directory_itself_and_can_be_shown(name):
+    error = unbroken.NothingToResume("it is missing", "unbroken ls DIR")
+    error.directory = name
+    assert error.next_command.isprintable() and error.last_line() == f"error: it is missing: try `{error.next_command}`"
+    out = subprocess.run(["bash", "-c", f"printf '%s\\0' {error.next_command}"], capture_output=True, check=True).stdout
+    assert [os.fsdecode(word) for word in out.split(b"\0")[:-1]] == ["unbroken", "ls", name]
