@@ -269,6 +269,7 @@ class PySession {
     last["bytes"] = cost.bytes;
     last["eager_bytes"] = cost.bytes - cost.later_bytes;
     last["lazy_bytes"] = cost.later_bytes;
+    last["cpu_s"] = cost.cpu_s();
     out["last"] = last;
     return out;
   }
@@ -301,7 +302,7 @@ class PySession {
                 const std::string& tree, const std::vector<std::uint32_t>& parameters, const Metrics& metrics,
                 const std::vector<std::uint32_t>& later, nb::object written, bool is_proved_whole,
                 const std::vector<std::string>& tags, const std::vector<std::uint32_t>& arriving,
-                nb::object device) {
+                nb::object device, bool is_waited_for) {
     for (const std::string& tag : tags) unwrap(check_tag_name(tag));
     StateView state = [&] {
       try {
@@ -319,7 +320,11 @@ class PySession {
     auto saved = [&] {
       const nb::gil_scoped_release released;
       return engine_->save(step, std::move(state),
-                           {.metrics = metrics, .tags = tags, .is_proved_whole = is_proved_whole}, by());
+                           {.metrics = metrics,
+                            .tags = tags,
+                            .is_waited_for = is_waited_for,
+                            .is_proved_whole = is_proved_whole},
+                           by());
     }();
     return PySaving(unwrap(std::move(saved)), runtime_->seams());
   }
@@ -405,7 +410,7 @@ void bind_session(nb::module_& m) {
       .def("save", &PySession::save, nb::arg("step"), nb::arg("known").none(), nb::arg("places"),
            nb::arg("tensors"), nb::arg("aliases"), nb::arg("tree"), nb::arg("parameters"), nb::arg("metrics"),
            nb::arg("later"), nb::arg("written").none(), nb::arg("is_proved_whole"), nb::arg("tags"),
-           nb::arg("arriving"), nb::arg("device").none())
+           nb::arg("arriving"), nb::arg("device").none(), nb::arg("is_waited_for"))
       .def("fence", &PySession::fence)
       .def("save_failed", &PySession::save_failed, nb::arg("step"), nb::arg("why"))
       .def("is_best", &PySession::is_best, nb::arg("metrics"))

@@ -42,7 +42,7 @@ def save(state, path, *, step=None) -> str:
     cannot be saved, by path; a directory that another process owns), StorageUnavailable, StorageFull,
     NothingToResume (a damaged journal), Superseded. Threads: any, one after the other.
     """
-    saving = async_save(state, path, step=step)
+    saving = save_with(state, path, step=step, waits=True)
     with naming(os.path.abspath(path)):
         saving.wait("durable")
     return saving.name
@@ -57,8 +57,8 @@ def async_save(state, path, *, step=None) -> Saving:
     return save_with(state, path, step=step)
 
 
-def save_with(state, path, *, step=None, keep_last=3, group=None, takeover=False) -> Saving:
-    """async_save() with options of a Run; they count when the directory is opened."""
+def save_with(state, path, *, step=None, keep_last=3, group=None, takeover=False, waits=False) -> Saving:
+    """async_save() with options of a Run; they count when the directory is opened. `waits`: the caller will, until it is durable."""
     path = os.path.realpath(options.checked_path(path))
     options.checked_step("save", step)
     settings = options.session_options(
@@ -72,7 +72,7 @@ def save_with(state, path, *, step=None, keep_last=3, group=None, takeover=False
             book.memory = memory
             if capture.arriving and book.is_tapped:
                 capture = _capture(state, True, Memory())
-            return book.save(capture, step)
+            return book.save(capture, step, waits)
 
 
 def _book(path, settings) -> _Book:
@@ -148,7 +148,7 @@ class _Book:
         self._done = -1  # the greatest durable one of this attempt
         self._in_flight: list[Saving] = []
 
-    def save(self, capture, step) -> Saving:
+    def save(self, capture, step, waits) -> Saving:
         last = self._last()
         if step is None:
             step = (self._before if last < 0 else last) + 1
@@ -159,7 +159,7 @@ class _Book:
             call(self._session.tap, step, [], capture.tensors, capture.scalars(), [])
         saving = Saving()
         saving._begin(call(self._session.save, step, *crossing(capture), [], [], None, False, [],
-                           capture.arriving, capture.arrivals()))  # fmt: skip
+                           capture.arriving, capture.arrivals(), waits))  # fmt: skip
         self._in_flight.append(saving)
         return saving
 

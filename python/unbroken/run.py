@@ -163,8 +163,9 @@ class Run:
     def stats(self) -> dict:
         """What this life measured: saves, saves_skipped, saves_failed, wait_s (the loop waited for all saves together),
         engine ("threads", "io_uring" or "buffered") with its depth and block_bytes, step_s, interval_s, decide_ns,
-        arena_bytes, and of the last save {step, wait_s, staged_s, durable_s, verified_s, bytes}, or None before one is
-        durable."""
+        arena_bytes, and of the last save {step, wait_s, staged_s, durable_s, verified_s, bytes, cpu_s}, or None before one
+        is durable. cpu_s: of processors, for copying, hashing, writing and committing it, on our threads and in the loop;
+        not of what Python gathers before, and of what the kernel does on threads of its own."""
         return call(self._session.stats)
 
     # -- before the first step

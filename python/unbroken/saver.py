@@ -51,7 +51,7 @@ class Saver:
         """A save of the state after `step` completed steps, at once. Errors: with `wait`, those of the save."""
         saving = self.last = Saving()
         try:
-            self._take(saving, step, metrics, None, tags, is_due=False)
+            self._take(saving, step, metrics, None, tags, is_due=False, waits=wait)
         except BaseException as error:
             saving._fail(error)
             raise
@@ -70,7 +70,7 @@ class Saver:
         waits = kind == "last" or (kind != "emergency" and any(wait for _, wait in deferred))
         saving = self.last = deferred[0][0] if deferred else Saving()
         try:
-            self._take(saving, step, metrics, capture, tags, is_due=kind == "due")
+            self._take(saving, step, metrics, capture, tags, is_due=kind == "due", waits=waits or kind == "emergency")
             if waits:
                 saving.wait("durable")
         except BaseException as error:
@@ -83,7 +83,7 @@ class Saver:
             for other, _ in deferred[1:]:
                 other._follow(saving)
 
-    def _take(self, saving, step, metrics, capture, tags, is_due) -> None:
+    def _take(self, saving, step, metrics, capture, tags, is_due, waits) -> None:
         self._session.begin_save()
         self._watch.fence()
         try:
@@ -101,7 +101,7 @@ class Saver:
         arrivals = capture.arrivals()
         is_proved_whole, written = self._watch.later.hold(capture, arrivals) if capture.later else (False, None)
         saving._begin(call(self._session.save, step, *state, metrics, capture.later, written, is_proved_whole, tags,
-                           capture.arriving, arrivals))  # fmt: skip
+                           capture.arriving, arrivals, waits))  # fmt: skip
         self.memory.look(self._session)
 
     def lacks(self, step: int) -> bool:

@@ -80,9 +80,11 @@ void add_save(Trace& trace, const SavedTimes& times) {
   const double stopped_s = trace.at(times.at_unix_ms);
   const double went_on_s = stopped_s + times.wait_s;
   const Json sizes{{"bytes", times.bytes}, {"later_bytes", times.later_bytes}};
+  Json written = sizes;
+  written["cpu_s"] = json_number(times.cpu_s);
   trace.span(attempt, kTraining, "waits for " + name, stopped_s, went_on_s, sizes);
   if (times.later_bytes > 0) trace.span(attempt, kCopy, name, went_on_s, went_on_s + times.staged_s, sizes);
-  trace.span(attempt, kWrite, name, went_on_s, went_on_s + times.durable_s, sizes);
+  trace.span(attempt, kWrite, name, went_on_s, went_on_s + times.durable_s, written);
   trace.span(attempt, kReadBack, name, went_on_s + times.durable_s, went_on_s + times.verified_s, sizes);
 }
 

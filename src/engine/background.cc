@@ -11,7 +11,6 @@
 #include "engine/pace/account.h"
 #include "engine/pace/timeline.h"
 #include "engine/start/owner.h"
-#include "engine/write/write_object.h"
 #include "format/keys.h"
 #include "journal/fence.h"
 #include "restore/decide.h"
@@ -42,19 +41,17 @@ WriteWish wish_of(const std::shared_ptr<Staging>& staging, std::uint64_t bytes_p
 }
 }  // namespace
 
-Background::Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status,
-                       std::uint64_t write_bytes_per_s)
+Background::Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status, ShardWrites writes)
     : seams_(seams),
       opened_(std::move(opened)),
       status_(std::move(status)),
-      write_bytes_per_s_(write_bytes_per_s),
+      writes_(std::move(writes)),
       history_(opened_.history) {}
 
 std::shared_ptr<Background> Background::start(const Seams& seams, Opened opened,
-                                              std::shared_ptr<Status> status,
-                                              std::uint64_t write_bytes_per_s) {
+                                              std::shared_ptr<Status> status, ShardWrites writes) {
   auto background = std::shared_ptr<Background>(
-      new Background(seams, std::move(opened), std::move(status), write_bytes_per_s));
+      new Background(seams, std::move(opened), std::move(status), std::move(writes)));
   background->status_->set_newest(background->opened_.resume);
   background->post(Lane::strand, [](Background& me) {
     sweep_heartbeats(me.seams_, me.history_, me.by());
@@ -167,7 +164,13 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
   if (auto fence = status_->fence()) return saving->fail(std::move(*fence));
   const Nonce nonce = seams_.draw();
   const std::string shard = shard_key(saving->id(), 0, nonce);
-  const auto begun = begin_write(seams_, shard, staging->image(), wish_of(staging, write_bytes_per_s_), by());
+  WriteWish wish = wish_of(staging, writes_.bytes_per_s);
+  // Of a streamed snapshot the trainer waits for each part.
+  if (writes_.gives_way && !facts.is_waited_for && !staging->is_streamed())
+    wish.gives_way = [waiting = waiting_, gives_way = writes_.gives_way] {
+      return waiting->load() == 0 ? gives_way() : nullptr;
+    };
+  const auto begun = begin_write(seams_, shard, staging->image(), std::move(wish), by());
   auto copied = staging->finish();
   if (!copied.ok()) {
     static_cast<void>(begun->finish().ok());
@@ -223,8 +226,11 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
                           .bytes = checkpoint->commit.state_bytes,
                           .later_bytes = staging->later_bytes(),
                           .snapped = began,
-                          .went_on = went_on};
+                          .went_on = went_on,
+                          .cpu = facts.cpu};
+  static_cast<void>(cost.cpu_s());  // what this thread did for it is told with the rest
   status_->saved(saving->id(), cost);
+  const auto reading_is_no_part = cost.cpu ? cost.cpu->leave() : nullptr;
   const Commit commit = checkpoint->commit;
   tell_left_out(noted, commit.metrics);
   saving->reach(Saving::Stage::durable);
@@ -312,7 +318,8 @@ void Background::note_times(const SaveId& save, const Status::Cost& cost, double
                      .durable_s = cost.durable_s,
                      .verified_s = verified_s,
                      .bytes = cost.bytes,
-                     .later_bytes = cost.later_bytes});
+                     .later_bytes = cost.later_bytes,
+                     .cpu_s = cost.cpu_s()});
   static_cast<void>(seams_.store.append(timeline_key(opened_.attempt), as_bytes(line), by()).ok());
 }
 
@@ -356,7 +363,7 @@ void Background::on_read_back(const std::shared_ptr<Saving>& saving, const Commi
 
 std::shared_ptr<Saving> Background::tag(const std::shared_ptr<Saving>& earlier,
                                         std::vector<std::string> tags) {
-  auto saving = std::make_shared<Saving>(earlier->id(), seams_.executor);
+  auto saving = this->saving(earlier->id());
   saving->reach(Saving::Stage::staged);
   // The strand commits what was asked for before this.
   post_for(saving, Lane::strand, [earlier, saving, tags = std::move(tags)](Background& me) {
@@ -490,6 +497,7 @@ void Background::flush_account() {
 
 Result<> Background::drain(const Deadline& deadline) {
   flush_metrics();
+  const Counted here = hurry();
   return seams_.executor.wait([this] { return is_idle(); }, deadline);
 }
 

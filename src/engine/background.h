@@ -15,8 +15,10 @@
 #include "engine/pin/watch.h"
 #include "engine/saving.h"
 #include "engine/status.h"
+#include "engine/write/write_object.h"
 #include "restore/read_save.h"
 #include "snapshot/staging.h"
+#include "world/cpu_meter.h"
 
 namespace unbroken {
 
@@ -33,14 +35,21 @@ struct SaveFacts {
   std::vector<std::string> tags = {};
   std::map<std::string, std::string> provenance;
   std::shared_ptr<SaveTimes> times = std::make_shared<SaveTimes>();
+  std::shared_ptr<CpuMeter> cpu = {};  ///< of the save; may be null
+  bool is_waited_for = false;
+};
+
+/// How shards are written.
+struct ShardWrites {
+  std::uint64_t bytes_per_s = 0;  ///< at most; 0: as fast as the storage takes them
+  GivesWay gives_way = {};        ///< while nobody waits for one of the saves
 };
 
 /// Threads: the public methods belong to the trainer.
 class Background : public std::enable_shared_from_this<Background> {
  public:
-  /// `write_bytes_per_s`: of shards, at most; 0: as fast as the storage takes them.
   static std::shared_ptr<Background> start(const Seams& seams, Opened opened, std::shared_ptr<Status> status,
-                                           std::uint64_t write_bytes_per_s);
+                                           ShardWrites writes);
 
   /// Takes a snapshot over that the trainer begins to copy: writes what is copied, and copies what is later.
   /// Bounded by the arena: one per slot.
@@ -52,6 +61,12 @@ class Background : public std::enable_shared_from_this<Background> {
   std::shared_ptr<Saving> saving_of(std::uint64_t step) const;
   /// The name that a new save of this step gets.
   SaveId next_id(std::uint64_t step);
+  /// The handle of a save that next_id() named.
+  std::shared_ptr<Saving> saving(const SaveId& id) const {
+    return std::make_shared<Saving>(id, seams_.executor, waiting_);
+  }
+  /// As long as it lives, the trainer waits for what is written.
+  Counted hurry() const { return Counted(waiting_.get()); }
   bool is_saving() const { return saves_in_flight_.load() > 0; }
   bool is_idle() const { return jobs_.load() == 0; }
   /// Adds a line to this attempt's metrics. The storage is given it within a second where it answers, and at
@@ -76,8 +91,7 @@ class Background : public std::enable_shared_from_this<Background> {
     std::shared_ptr<Saving> saving = nullptr;  ///< the last that was begun
   };
 
-  Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status,
-             std::uint64_t write_bytes_per_s);
+  Background(const Seams& seams, Opened opened, std::shared_ptr<Status> status, ShardWrites writes);
   /// Runs `job` on a lane and counts it for drain(). False: the executor took nothing.
   bool post(Lane lane, std::function<void(Background&)> job);
   /// The same for a job of one save, which is failed where the job throws or is not taken: nobody waits for
@@ -125,7 +139,8 @@ class Background : public std::enable_shared_from_this<Background> {
   const Seams seams_;
   const Opened opened_;
   const std::shared_ptr<Status> status_;
-  const std::uint64_t write_bytes_per_s_;
+  const ShardWrites writes_;
+  const std::shared_ptr<std::atomic<unsigned>> waiting_ = std::make_shared<std::atomic<unsigned>>(0);
   std::stop_source stop_;
   std::atomic<std::size_t> jobs_{0}, saves_in_flight_{0};
 

@@ -71,7 +71,7 @@ Result<> Engine::restore(Loader& loader, const Deadline& by) {
   pace_->start(opened, began, seams_.clock);
   if (const auto& rule = options_.open.policy.best)
     if (const Checkpoint* c = best(opened.history, *rule)) best_ = c->commit.metrics.at(rule->metric);
-  background_ = Background::start(seams_, std::move(opened), status_, options_.write_bytes_per_s);
+  background_ = Background::start(seams_, std::move(opened), status_, options_.writes);
   if (auto line = pace_->take_line()) status_->tell(std::move(*line));
   return Done{};
 }
@@ -117,6 +117,7 @@ bool Engine::is_due(std::uint64_t step) {
   decisions_ += 1;
   if (verdict != Pace::Verdict::skipped) return verdict == Pace::Verdict::yes;
   const auto is_idle = [this] { return !background_->is_saving(); };
+  const Counted here = background_->hurry();
   if (options_.busy_wait > Duration::zero() &&
       seams_.executor.wait(is_idle, seams_.within(options_.busy_wait)).ok()) {
     stalled_since_ = now;
@@ -149,7 +150,10 @@ bool Engine::is_best(const Metrics& metrics) {
 
 Result<std::shared_ptr<Staging>> Engine::stage(StateView state, bool is_proved_whole, const Deadline& by) {
   const std::uint64_t bytes = image_bytes_at_most(state.tensors);
-  UNBROKEN_DO(seams_.executor.wait([&] { return arena_->has_room(bytes); }, by));
+  {
+    const Counted here = background_->hurry();
+    UNBROKEN_DO(seams_.executor.wait([&] { return arena_->has_room(bytes); }, by));
+  }
   UNBROKEN_POINT("save.before_snapshot");
   const std::vector<std::string> distrusted = status_->distrusted();
   distrusted_ = distrusted.size();
@@ -194,6 +198,7 @@ void Engine::fence() {
     const bool is_over = !staging || (staging->is_copied() && !open.watched);
     if (is_over || UNBROKEN_MUTANT("fence_does_not_wait")) continue;
     const Instant began = seams_.clock.now();
+    const auto counted = open.cpu ? open.cpu->enter() : nullptr;
     staging->copy();
     if (open.watched) distrust(staging->look_again());
     open.times->exposed_s = open.times->exposed_s + seconds_of(seams_.clock.now() - began);
@@ -215,6 +220,8 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, StateView state
     return wish.tags.empty() ? earlier : background_->tag(earlier, wish.tags);
   const Instant began = stalled_since.value_or(seams_.clock.now());
   fence();  // of an earlier save
+  const std::shared_ptr<CpuMeter> cpu = options_.meter ? options_.meter() : nullptr;
+  const auto counted = cpu ? cpu->enter() : nullptr;
   const bool is_new_best = is_best(wish.metrics);
   if (is_new_best) state.later.clear();  // one that is not finite is none, and that is to be known now
   auto staged = stage(std::move(state), wish.is_proved_whole, by);
@@ -223,10 +230,12 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, StateView state
     return std::move(staged).error();
   }
   const std::shared_ptr<Staging> staging = std::move(staged).value();
-  const auto saving = std::make_shared<Saving>(background_->next_id(step), seams_.executor);
+  const auto saving = background_->saving(background_->next_id(step));
   SaveFacts facts{.metrics = {wish.metrics.begin(), wish.metrics.end()},
                   .tags = wish.tags,
-                  .provenance = options_.provenance};
+                  .provenance = options_.provenance,
+                  .cpu = cpu,
+                  .is_waited_for = wish.is_waited_for};
   const auto times = facts.times;
   background_->commit(saving, staging, std::move(facts));  // what is copied is written at once
   const Instant copying = seams_.clock.now();
@@ -242,7 +251,7 @@ Result<std::shared_ptr<Saving>> Engine::save(std::uint64_t step, StateView state
   times->exposed_s = seconds_of(now - began);
   if (staging->later_bytes() > 0) {
     const std::lock_guard lock(mutex_);
-    open_.push_back({staging, staging->is_proved_whole() ? staging : nullptr, times});
+    open_.push_back({staging, staging->is_proved_whole() ? staging : nullptr, times, cpu});
   }
   return saving;
 }

@@ -27,9 +27,11 @@ struct EngineOptions {
   bool raises_on_save_error = false;
   /// A save that falls due while one is in flight waits so long for it, and is skipped then.
   Duration busy_wait = Duration::zero();
-  ArenaLimits arena;                    ///< of the memory for snapshots
-  std::uint64_t write_bytes_per_s = 0;  ///< of a save, at most; 0: as fast as the storage takes it
+  ArenaLimits arena;  ///< of the memory for snapshots
+  ShardWrites writes;
   std::map<std::string, std::string> provenance;
+  /// Makes the meter of a save; empty: nobody counts.
+  std::function<std::shared_ptr<CpuMeter>()> meter = {};
   /// Receives one line per completed step while a drill watches; empty else.
   std::function<Result<>(const std::string&)> tap;
 };
@@ -39,6 +41,7 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 struct SaveWish {
   Metrics metrics = {};  ///< of the boundary that it stands at
   std::vector<std::string> tags = {};
+  bool is_waited_for = false;    ///< somebody will wait until it is durable: its writes give way to nobody
   bool is_proved_whole = false;  ///< prove of every byte that is copied later that nobody wrote it meanwhile
 };
 /// State that is not a tensor: name and canonical JSON.
@@ -142,6 +145,7 @@ class Engine {
     std::weak_ptr<Staging> staging;
     std::shared_ptr<Staging> watched;  ///< the same, where all of it is to be looked at again in the fence
     std::shared_ptr<SaveTimes> times;
+    std::shared_ptr<CpuMeter> cpu;
   };
   std::mutex mutex_;        ///< fence() may be called from a thread that is not the trainer's
   std::vector<Open> open_;  ///< with the mutex held

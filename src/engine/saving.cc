@@ -20,6 +20,7 @@ bool Saving::is_settled(Stage stage) const {
 }
 
 Result<> Saving::wait(Stage stage, const Deadline& by) const {
+  const Counted here(waiting_.get());
   return executor_.wait([&] { return is_settled(stage); }, by);
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 // The handle of one save, shared between the trainer, who waits, and the background, which tells.
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -12,6 +15,22 @@
 #include "world/executor.h"
 
 namespace unbroken {
+
+/// One more, as long as it lives. `number` may be null.
+class Counted {
+ public:
+  explicit Counted(std::atomic<unsigned>* number) : number_(number) {
+    if (number_ != nullptr) number_->fetch_add(1);
+  }
+  ~Counted() {
+    if (number_ != nullptr) number_->fetch_sub(1);
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<unsigned>* const number_;
+};
 
 /// Threads: any.
 class Saving {
@@ -22,7 +41,9 @@ class Saving {
     verified,  ///< read back from the tier
   };
 
-  Saving(SaveId id, Executor& executor) : id_(id), executor_(executor) {}
+  /// `waiting`: how many wait, of all that share it; null: nobody wants to know.
+  Saving(SaveId id, Executor& executor, std::shared_ptr<std::atomic<unsigned>> waiting = nullptr)
+      : id_(id), executor_(executor), waiting_(std::move(waiting)) {}
   std::uint64_t step() const { return id_.step; }
   /// "1200.a3", as it will be or is committed.
   std::string name() const { return id_.name(); }
@@ -45,6 +66,7 @@ class Saving {
 
   const SaveId id_;
   Executor& executor_;
+  const std::shared_ptr<std::atomic<unsigned>> waiting_;
   mutable std::mutex mutex_;
   std::optional<Stage> reached_;
   std::optional<Error> error_;

@@ -26,6 +26,22 @@ TEST(Saving, ReachesOneStageAfterTheOther) {
   EXPECT_TRUE(saving.is_settled(Stage::verified));
 }
 
+TEST(Saving, CountsWhoWaits) {
+  SteppedExecutor executor(1);
+  const auto waiting = std::make_shared<std::atomic<unsigned>>(0);
+  Saving saving({1, 1, 0}, executor, waiting);
+  EXPECT_FALSE(saving.wait(Stage::durable, {}).ok()) << "nothing happens";
+  EXPECT_EQ(waiting->load(), 0u);
+  unsigned seen = 0;
+  ASSERT_TRUE(executor.post(Lane::strand, [&] {
+    seen = waiting->load();
+    saving.reach(Stage::durable);
+  }));
+  EXPECT_TRUE(saving.wait(Stage::durable, {}).ok());
+  EXPECT_EQ(seen, 1u);
+  EXPECT_EQ(waiting->load(), 0u);
+}
+
 TEST(Saving, IsSettledByAnErrorAndKeepsWhatItReached) {
   SteppedExecutor executor(1);
   Saving saving({1, 1, 0}, executor);

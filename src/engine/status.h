@@ -2,6 +2,7 @@
 // What the background found out and the trainer asks for: the newest checkpoint, health, messages, being
 // fenced.
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "world/clock.h"
+#include "world/cpu_meter.h"
 
 namespace unbroken {
 
@@ -30,9 +32,11 @@ class Status {
     double staged_s = 0;   ///< from when the loop went on until all was copied
     double durable_s = 0;  ///< from when the loop went on until it was durable
     std::uint64_t bytes = 0;
-    std::uint64_t later_bytes = 0;  ///< of these, copied while the loop went on
-    Instant snapped = {};           ///< whose state it holds
-    Instant went_on = {};           ///< the loop, after what was copied at once
+    std::uint64_t later_bytes = 0;       ///< of these, copied while the loop went on
+    Instant snapped = {};                ///< whose state it holds
+    Instant went_on = {};                ///< the loop, after what was copied at once
+    std::shared_ptr<CpuMeter> cpu = {};  ///< of copying, hashing, writing and committing it; may be null
+    double cpu_s() const { return cpu ? cpu->seconds() : 0; }
   };
   void saved(const SaveId& save, const Cost& cost);
   /// `since_s`: since the loop went on.

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/machine/cpu_meter.h"
 #include "os/signals_blocked.h"
 #include "world/check_time.h"
 
@@ -198,7 +199,7 @@ OsExecutor::~OsExecutor() {
 }
 
 bool OsExecutor::post(Lane lane, Task task) {
-  return !guard_.is_child() && impl_->queue(lane).push(std::move(task));
+  return !guard_.is_child() && impl_->queue(lane).push(metered(std::move(task)));
 }
 
 void OsExecutor::post_at(Instant when, Task task) {

@@ -80,6 +80,11 @@ Result<> check_io(const std::string& value) {
   return refused("none of auto, io_uring, threads, buffered");
 }
 
+Result<> check_io_class(const std::string& value) {
+  if (value == "normal" || value == "low" || value == "idle") return Done{};
+  return refused("none of normal, low, idle");
+}
+
 Result<> check_kill(const std::string& value) {
   UNBROKEN_DO(check_kill_plan(value));
   const std::string_view point = split(value, ':').front();
@@ -100,7 +105,7 @@ struct Variable {
   Result<> (*check)(const std::string& value);
 };
 
-constexpr std::array<Variable, 12> kVariables{{
+constexpr std::array<Variable, 13> kVariables{{
     {"SLURM_RESTART_COUNT", "1", check_restarts},
     {"TORCHELASTIC_RESTART_COUNT", "1", check_restarts},
     {"UNBROKEN_STEPS", "100", check_steps},
@@ -110,6 +115,7 @@ constexpr std::array<Variable, 12> kVariables{{
     {"UNBROKEN_MTTI", "4h", check_time_above_zero},
     {"UNBROKEN_PIN_LASTS", "5min", check_time_above_zero},
     {"UNBROKEN_IO", "auto", check_io},
+    {"UNBROKEN_IO_CLASS", "idle", check_io_class},
     {"UNBROKEN_KILL", "commit.before_append:1:kill", check_kill},
     {"UNBROKEN_POINT_LOG", "/tmp/points.log", check_can_append},
     {"UNBROKEN_TAP", "/tmp/tap.jsonl", check_can_append_plainly},
@@ -169,6 +175,12 @@ WriteEngine write_engine(const Process& process) {
   const auto value = value_of(process, "UNBROKEN_IO").value_or("auto");
   if (value == "io_uring") return WriteEngine::ring;
   return value == "buffered" ? WriteEngine::buffered : WriteEngine::threads;
+}
+
+IoClass io_class(const Process& process) {
+  const auto value = value_of(process, "UNBROKEN_IO_CLASS").value_or("normal");
+  if (value == "idle") return IoClass::idle;
+  return value == "low" ? IoClass::low : IoClass::normal;
 }
 
 std::optional<std::uint64_t> steps_cap(const Process& process) {

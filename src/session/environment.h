@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "engine/seams.h"
+#include "os/machine/io_class.h"
 #include "os/os_fs.h"
 #include "world/process.h"
 
@@ -21,6 +22,8 @@ Result<> use_environment(const Process& process);
 Duration pin_lasts(const Process& process);
 /// UNBROKEN_IO, of an environment that was checked. By itself: threads, which are as fast as io_uring.
 WriteEngine write_engine(const Process& process);
+/// UNBROKEN_IO_CLASS, of an environment that was checked.
+IoClass io_class(const Process& process);
 /// UNBROKEN_STEPS, of an environment that was checked.
 std::optional<std::uint64_t> steps_cap(const Process& process);
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/seams.h"
@@ -41,6 +42,7 @@ class Runtime {
   std::string_view write_engine() const;
   /// Lines for a person: a foreign owner, storage that survives little.
   const std::vector<std::string>& notes() const { return notes_; }
+  void note(std::string line) { notes_.push_back(std::move(line)); }
   /// Is this storage fit for a journal?
   Result<> probe(const Deadline& by);
   /// Removes what killed processes left (filestore/leftovers.h); for the owner alone.

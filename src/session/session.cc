@@ -79,8 +79,8 @@ struct Session::Impl final : Loader {
     for (const std::string& line : engine->status().take_messages(goes_on)) say(line);
   }
 
-  Result<> save_now(const Metrics& metrics, std::vector<std::string> tags = {}) {
-    UNBROKEN_TRY(last, engine->save(completed, live, {.metrics = metrics, .tags = std::move(tags)}, by()));
+  Result<> save_now(SaveWish wish) {
+    UNBROKEN_TRY(last, engine->save(completed, live, wish, by()));
     has_saved_first = true;
     return Done{};
   }
@@ -96,7 +96,7 @@ struct Session::Impl final : Loader {
 
   /// A save that fell due. What the caller cannot mend fails the save, not the training.
   Result<> save_due(const Metrics& metrics) {
-    auto saved = save_now(metrics);
+    auto saved = save_now({.metrics = metrics});
     const bool is_callers = saved.is(Code::fenced) || saved.is(Code::bad_argument);
     if (is_callers || raises_on_save_error) return saved;
     return Done{};
@@ -104,7 +104,7 @@ struct Session::Impl final : Loader {
 
   /// The state after the last step, on storage.
   Result<> save_and_wait(const Metrics& metrics, std::vector<std::string> tags = {}) {
-    UNBROKEN_DO(save_now(metrics, std::move(tags)));
+    UNBROKEN_DO(save_now({.metrics = metrics, .tags = std::move(tags), .is_waited_for = true}));
     return wait_for_last();
   }
 

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "base/text.h"
+#include "os/machine/cpu_meter.h"
 #include "os/memory/memory_left.h"
 #include "restore/choose.h"
+#include "session/environment.h"
 
 namespace unbroken {
 
@@ -113,7 +115,7 @@ Result<EngineOptions> engine_options(const Process& process, const RunOptions& o
   out.open.has_sign = has_sign(options);
   UNBROKEN_TRY(out.busy_wait, busy_wait_of(options));
   UNBROKEN_TRY(out.arena, arena_limits_of(options));
-  UNBROKEN_TRY(out.write_bytes_per_s, write_rate_of(options));
+  UNBROKEN_TRY(out.writes.bytes_per_s, write_rate_of(options));
   out.raises_on_save_error = options.raises_on_save_error;
   UNBROKEN_TRY(out.tap, tap_of(process));
   return out;
@@ -122,6 +124,15 @@ Result<EngineOptions> engine_options(const Process& process, const RunOptions& o
 void add_runtime(EngineOptions& engine, Runtime& runtime) {
   engine.open.probe = [&runtime](const Deadline& by) { return runtime.probe(by); };
   engine.open.sweep = [&runtime](const Deadline& by) { runtime.sweep(by); };
+  engine.meter = make_cpu_meter;
+  auto gives_way = give_way(io_class(runtime.seams().process));
+  if (gives_way.ok()) {
+    engine.writes.gives_way = std::move(gives_way).value();
+  } else {
+    runtime.note(
+        fmt::format("UNBROKEN_IO_CLASS cannot be had here ({}): checkpoints are written as all else is",
+                    gives_way.error().what()));
+  }
   engine.provenance.merge(provenance_of(runtime));
 }
 

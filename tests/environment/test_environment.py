@@ -17,6 +17,7 @@ BAD = {
     "UNBROKEN_MTTI": ["often", "5", "0s"],
     "UNBROKEN_PIN_LASTS": ["long", "5", "0s"],
     "UNBROKEN_IO": ["frob", "uring"],
+    "UNBROKEN_IO_CLASS": ["frob", "IDLE"],
     "UNBROKEN_KILL": ["frob", "commit.before_append:0:kill", "commit.before_append:1:maim", "no.such.point:1:kill"],
     "UNBROKEN_POINT_LOG": ["{tmp}", "{tmp}/missing/log"],
     "UNBROKEN_TAP": ["{tmp}", "{tmp}/missing/tap", "{tmp}/link"],

@@ -177,7 +177,7 @@ class Session:
         )
 
     def save(self, step, known, places, tensors, alias, tree, parameters, metrics, later, written, is_proved_whole, tags, arriving,
-             device):  # fmt: skip
+             device, is_waited_for):  # fmt: skip
         assert not arriving and device is None
         tree = json.loads(tree)
         if known is not None:

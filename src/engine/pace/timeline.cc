@@ -36,6 +36,7 @@ std::optional<SavedTimes> read_line(const std::string& line) {
   out.verified_s = seconds("verified_s");
   out.bytes = f.u64("bytes");
   out.later_bytes = f.u64("later_bytes");
+  if (f.has("cpu_s")) out.cpu_s = seconds("cpu_s");
   if (!f.end().ok()) return std::nullopt;
   return out;
 }
@@ -57,7 +58,8 @@ std::string timeline_line(const SavedTimes& times) {
                   {"durable_s", json_number(times.durable_s)},
                   {"verified_s", json_number(times.verified_s)},
                   {"bytes", times.bytes},
-                  {"later_bytes", times.later_bytes}};
+                  {"later_bytes", times.later_bytes},
+                  {"cpu_s", json_number(times.cpu_s)}};
   return line.dump() + "\n";
 }
 

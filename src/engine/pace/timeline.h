@@ -20,6 +20,7 @@ struct SavedTimes {
   double verified_s = 0;        ///< until it was read back
   std::uint64_t bytes = 0;
   std::uint64_t later_bytes = 0;  ///< of these, copied while the loop went on
+  double cpu_s = 0;               ///< of processors, until it was durable; 0 where it was not measured
 };
 
 /// "metrics/a0003.saves".

@@ -112,6 +112,7 @@ Result<> write_blocks(const Seams& seams, std::string_view key, Opened opened,
     const std::uint64_t bytes = pieces[i].bytes.bytes().size(), begin = pieces[i].offset;
     if (wish.is_final)
       UNBROKEN_DO(seams.executor.wait([&] { return wish.is_final(begin, begin + bytes); }, by));
+    const auto turn = wish.gives_way ? wish.gives_way() : nullptr;
     if (is_paced) UNBROKEN_DO(pacer.wait(bytes, by));
     UNBROKEN_DO(in_flight.check());  // the rest of an object of which a piece is missing is of no use
     if (wish.on_written && UNBROKEN_MUTANT("gives_back_unwritten")) wish.on_written(begin, begin + bytes);

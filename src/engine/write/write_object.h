@@ -23,6 +23,9 @@ Result<> write_object(const Seams& seams, std::string_view key, std::span<const 
 
 /// True once the bytes [begin, end) of an image are final. Threads: any.
 using IsFinal = std::function<bool(std::uint64_t begin, std::uint64_t end)>;
+/// Asked before each block; until the block is written, or what comes back is dropped, this thread's storage
+/// calls give way to those of others. Empty, or null: they do not.
+using GivesWay = std::function<std::shared_ptr<void>()>;
 /// How an image is written.
 struct WriteWish {
   IsFinal is_final = {};          ///< empty: all of it is
@@ -31,6 +34,7 @@ struct WriteWish {
   /// an error ended it. Threads: any.
   std::function<void(std::uint64_t begin, std::uint64_t end)> on_written = {};
   std::function<void(const Error&)> on_failed = {};
+  GivesWay gives_way = {};
 };
 /// Makes the object at once, and begins to write `image` to it: each block as soon as it is final. Whoever
 /// makes a block final says so by Executor::notify(). Errors and durability as of write_object(), in

@@ -78,6 +78,26 @@ TEST(BeginWrite, TakesTheTimeThatItsRateAsksFor) {
   }
 }
 
+TEST(BeginWrite, GivesWayForAsLongAsItIsToForEachBlock) {
+  const std::string content = bytes_of(4 * kBlockBytes);
+  TestRun run;
+  run.live([&](TestLife& me) {
+    unsigned asked = 0, held = 0, held_max = 0;
+    const auto gives_way = [&]() -> std::shared_ptr<void> {
+      if (++asked > 3) return nullptr;  // somebody waits
+      held_max = std::max(held_max, ++held);
+      return {&held, [](unsigned* number) { --*number; }};
+    };
+    const auto begun =
+        begin_write(me.seams, "data/x", BufferRef::of(content), {.gives_way = gives_way}, me.by());
+    EXPECT_TRUE(begun->finish().ok());
+    EXPECT_EQ(asked, 4u);
+    EXPECT_GE(held_max, 1u);
+    EXPECT_EQ(held, 0u);
+  });
+  EXPECT_TRUE(run.world.disk().peek("data/x") == content);
+}
+
 TEST(BeginWrite, AtARateEndsWhereItIsStopped) {
   TestRun run;
   run.live([&](TestLife& me) {
