@@ -70,23 +70,38 @@ std::vector<std::string> not_alike(const Values& straight, const Values& resumed
 
 }  // namespace
 
-std::vector<std::string> forgotten(const std::vector<TapStep>& straight, const std::vector<TapStep>& resumed,
-                                   std::optional<std::size_t> begins) {
-  if (straight.empty() || resumed.empty()) return {};
+std::size_t likeliest_begin(const std::vector<TapStep>& straight, const std::vector<TapStep>& resumed) {
+  if (straight.empty() || resumed.empty()) return 0;
   const Values& first = resumed.front().values;
-  if (!begins) {
-    // A model that was forgotten is like the one at the start, where no life resumes.
-    const auto from = straight.begin() + (straight.size() > 1 ? 1 : 0);
-    const auto best = std::max_element(from, straight.end(), [&](const TapStep& a, const TapStep& b) {
-      return likeness(a.values, first) < likeness(b.values, first);
-    });
-    begins = static_cast<std::size_t>(best - straight.begin());
-  }
+  // A model that was forgotten is like the one at the start, where no life resumes.
+  const auto from = straight.begin() + (straight.size() > 1 ? 1 : 0);
+  const auto best = std::max_element(from, straight.end(), [&](const TapStep& a, const TapStep& b) {
+    return likeness(a.values, first) < likeness(b.values, first);
+  });
+  return static_cast<std::size_t>(best - straight.begin());
+}
+
+std::vector<std::string> forgotten(const std::vector<TapStep>& straight, const std::vector<TapStep>& resumed,
+                                   std::size_t begins) {
   const std::set<std::string> names = changing(straight);
-  for (std::size_t i = 0; i < resumed.size() && *begins + i < straight.size(); ++i)
-    if (auto out = not_alike(straight[*begins + i].values, resumed[i].values, names); !out.empty())
-      return out;
+  for (std::size_t i = 0; i < resumed.size() && begins + i < straight.size(); ++i)
+    if (auto out = not_alike(straight[begins + i].values, resumed[i].values, names); !out.empty()) return out;
   return {};
+}
+
+bool may_follow_from_generators(const std::vector<std::string>& forgotten) {
+  const auto is_generator = [](const std::string& name) { return rank(name) == rank("generator"); };
+  return std::find(forgotten.begin(), forgotten.end(), kData) != forgotten.end() &&
+         std::any_of(forgotten.begin(), forgotten.end(), is_generator);
+}
+
+std::vector<std::string> without_what_followed(std::vector<std::string> forgotten,
+                                               const std::vector<TapStep>& straight,
+                                               const std::vector<TapStep>& mended, std::size_t begins) {
+  const bool is_right = mended.size() > 1 && begins + 1 < straight.size() &&
+                        is_alike(straight[begins + 1].values, mended[1].values, std::string(kData));
+  if (is_right) std::erase(forgotten, kData);
+  return forgotten;
 }
 
 }  // namespace unbroken

@@ -29,7 +29,7 @@ std::vector<TapStep> run(std::uint64_t first, std::uint64_t last) {
 }
 
 std::vector<std::string> found(const std::vector<TapStep>& straight, const std::vector<TapStep>& resumed) {
-  return forgotten(straight, resumed, std::nullopt);
+  return forgotten(straight, resumed, likeliest_begin(straight, resumed));
 }
 
 TEST(Forgotten, NothingWhereAllCameBack) {
@@ -73,6 +73,19 @@ TEST(Forgotten, ALaterStepTellsWhereTheFirstIsRight) {
               ElementsAre("the position in the data"));
   // Beyond the end of what was watched nothing is said.
   EXPECT_THAT(found(run(1, 5), {at(5), at(6, {"scaler"})}), IsEmpty());
+}
+
+TEST(Forgotten, APlaceInTheDataThatIsRightOnceTheGeneratorsAreWasNotForgotten) {
+  const std::vector<std::string> generator{"generator order"},
+      both{"generator order", "the position in the data"};
+  EXPECT_TRUE(may_follow_from_generators(both));
+  EXPECT_TRUE(may_follow_from_generators({"optimizer", "numpy's generator", "the position in the data"}));
+  EXPECT_FALSE(may_follow_from_generators(generator));
+  EXPECT_FALSE(may_follow_from_generators({"optimizer", "the position in the data"}));
+  EXPECT_EQ(without_what_followed(both, run(1, 9), {at(5, {"generator order"}), at(6)}, 4), generator);
+  EXPECT_EQ(without_what_followed(both, run(1, 9), {at(5), at(6, {"the position in the data"})}, 4), both);
+  EXPECT_EQ(without_what_followed(both, run(1, 9), {at(5)}, 4), both) << "it ended before";
+  EXPECT_EQ(without_what_followed(both, run(1, 5), {at(5), at(6)}, 4), both);
 }
 
 }  // namespace

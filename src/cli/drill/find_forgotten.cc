@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
 
@@ -48,7 +49,18 @@ class Search {
     // Where each step is told of, the records are numbered like them.
     const std::uint64_t told = std::min<std::uint64_t>(first + steps, result_.straight.size());
     const bool is_each_told = straight.size() + 1 >= told && straight.size() <= told + 1;
-    return forgotten(straight, again, is_each_told ? std::optional<std::size_t>(first - 1) : std::nullopt);
+    const std::size_t begins = is_each_told ? first - 1 : likeliest_begin(straight, again);
+    auto names = forgotten(straight, again, begins);
+    if (!may_follow_from_generators(names)) return names;
+    options_.tell("once more, with the generators put right");
+    UNBROKEN_DO(live_until(began + 1, "mended", 1));
+    UNBROKEN_TRY(const LifeEnd mended_life, live_until(steps, "mended", 2, states_of("straight", begins)));
+    const bool is_same_begin = !mended_life.series.empty() &&
+                               steps_until(result_.straight, mended_life.series.begin()->first) == first;
+    const auto mended = record_of("mended", 2);
+    return mended.ok() && is_same_begin
+               ? without_what_followed(std::move(names), straight, mended.value(), begins)
+               : names;
   }
 
  private:
@@ -65,16 +77,26 @@ class Search {
     return fmt::format("{}/{}-{}", folder_, name, number);
   }
 
-  /// Killed once it told of so many steps. Errors: as live().
-  Result<LifeEnd> live_until(std::uint64_t steps, const std::string& name, int number) const {
+  /// What the witness keeps of the generators at a step, from 0.
+  std::string states_of(const std::string& name, std::size_t step) const {
+    return fmt::format("{}.record.{}", stem(name, 1), step + 1);
+  }
+
+  /// Killed once it told of so many steps; the generators get the states of a file in its first one. Errors:
+  /// as live().
+  Result<LifeEnd> live_until(std::uint64_t steps, const std::string& name, int number,
+                             const std::string& states = {}) const {
     const std::string stem = this->stem(name, number), witness = stem + ".python";
     const LifeFiles files{folder_ + "/" + name, stem, witness};
     if (number == 1) UNBROKEN_DO(make_folder(files.run));
     UNBROKEN_DO(make_folder(witness));
     std::string text(witness_text());
-    constexpr std::string_view kRecord = "\"{record}\"";
-    UNBROKEN_TRY(const std::string record, canonical_json(Json(stem + ".record")));
-    text.replace(text.find(kRecord), kRecord.size(), record);
+    const std::array<std::pair<std::string_view, std::string>, 2> places{
+        {{"\"{record}\"", stem + ".record"}, {"\"{states}\"", states}}};
+    for (const auto& [place, path] : places) {
+      UNBROKEN_TRY(const std::string word, canonical_json(Json(path)));
+      text.replace(text.find(place), place.size(), word);
+    }
     UNBROKEN_DO(write_user_file(witness + "/sitecustomize.py", text));
     Kill kill;
     kill.point = kStepPoint;

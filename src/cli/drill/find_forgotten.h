@@ -13,7 +13,7 @@ namespace unbroken {
 /// with PyTorch. Errors: stopped (Ctrl-C).
 Result<std::vector<std::string>> find_forgotten(const DrillOptions& options, const DrillResult& result);
 
-/// What Python runs before the training; RECORD in it is "{record}".
+/// What Python runs before the training; RECORD in it is "{record}", STATES "{states}".
 std::string_view witness_text();
 
 }  // namespace unbroken

@@ -1,8 +1,9 @@
 """Put before a training of which a drill has found that it does not continue: what its state is at the start of each step.
 
 Python imports it as `sitecustomize`; the training needs no change and no package. For each step, before the model is first
-called, a line goes to RECORD: a digest of everything that a training is made of and that can be reached from outside. It
-draws no random number and changes nothing; what fails in it is left out.
+called, a line goes to RECORD: a digest of everything that a training is made of and that can be reached from outside, and
+the states of the generators to a file beside it. It draws no random number and, without STATES, changes nothing; what fails
+in it is left out.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ import sysconfig
 import weakref
 
 RECORD = "{record}"
+STATES = "{states}"  # a file: what the generators get once the first step was told of
 OBJECTS_MAX = 20_000
 
 
@@ -73,6 +75,7 @@ class Witness:
                 self.is_due = False
                 self.step += 1
                 self.record = self.look(module, sys._getframe(1))
+                self.keep_generators()
             if self.record is not None and (batch := digest(inputs)) is not None:
                 self.record["the position in the data"] = batch
                 self.write()
@@ -90,11 +93,16 @@ class Witness:
 
     def look(self, module, frame):
         torch = sys.modules["torch"]
-        found = {"torch's generator": digest(torch.get_rng_state()), "Python's generator": digest(random.getstate())}
+        self.generators = {
+            "torch's generator": (torch.get_rng_state, torch.set_rng_state),
+            "Python's generator": (random.getstate, random.setstate),
+        }
         if torch.cuda.is_initialized():
-            found["CUDA's generators"] = digest(torch.cuda.get_rng_state_all())
+            self.generators["CUDA's generators"] = (torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all)
         if "numpy" in sys.modules:
-            found["numpy's generator"] = digest(sys.modules["numpy"].random.get_state())
+            numpys = sys.modules["numpy"].random
+            self.generators["numpy's generator"] = (numpys.get_state, numpys.set_state)
+        found = {name: digest(get()) for name, (get, _) in self.generators.items()}
         paths, values = self.reach(frame)
         trained = {}
         for value in {id(value): value for reference in self.objects if (value := reference()) is not None}.values():
@@ -115,17 +123,36 @@ class Witness:
             elif isinstance(value, torch.Tensor):
                 if id(value) not in trained and value.grad_fn is None:
                     found[unused(found, f"tensor {path}")] = digest(value)
-            elif isinstance(value, torch.Generator):
-                found[unused(found, f"generator {path}")] = digest(value.get_state())
-            elif isinstance(value, random.Random):
-                found[unused(found, f"generator {path}")] = digest(value.getstate())
-            elif type(value).__module__.startswith("numpy.random"):
-                bits = getattr(value, "bit_generator", None)
-                if bits is not None:
-                    found[unused(found, f"generator {path}")] = digest(bits.state)
+            elif (reached := self.generator(value)) is not None:
+                name = unused(found, f"generator {path}")
+                self.generators[name], found[name] = reached, digest(reached[0]())
             else:
                 found[unused(found, f"array {path}")] = digest(value)
         return {name: state for name, state in found.items() if state is not None}
+
+    def generator(self, value):
+        """What gives the state of a generator, and what sets it; None for anything else."""
+        if isinstance(value, sys.modules["torch"].Generator):
+            return value.get_state, value.set_state
+        if isinstance(value, random.Random):
+            return value.getstate, value.setstate
+        if not type(value).__module__.startswith("numpy.random"):
+            return None
+        if hasattr(value, "get_state"):  # RandomState
+            return value.get_state, value.set_state
+        bits = getattr(value, "bit_generator", value)
+        return (lambda: bits.state, lambda state: setattr(bits, "state", state)) if hasattr(bits, "state") else None
+
+    def keep_generators(self):
+        with contextlib.suppress(Exception):
+            with open(f"{RECORD}.{self.step}", "x") as file:
+                json.dump({name: plain(get()) for name, (get, _) in self.generators.items()}, file)
+        if not STATES or self.step > 1:
+            return
+        with contextlib.suppress(Exception), open(STATES) as file:
+            for name, state in json.load(file).items():
+                with contextlib.suppress(Exception):
+                    self.generators[name][1](made(state))
 
     def is_own(self, path):
         return not path.startswith((*self.libraries, "<frozen"))
@@ -212,6 +239,32 @@ def digest(value):
             continue
         count += 1
     return sum.hexdigest() if count else None
+
+
+def plain(state):
+    """A state of a generator as JSON, which made() reads back."""
+    if isinstance(state, dict):
+        return {"dict": {name: plain(item) for name, item in state.items()}}
+    if isinstance(state, (list, tuple)):
+        return {type(state).__name__: [plain(item) for item in state]}
+    if hasattr(state, "detach"):
+        return {"tensor": state.tolist()}
+    if hasattr(state, "tobytes") and hasattr(state, "tolist"):
+        return {"array": state.tolist(), "of": str(state.dtype)}
+    return state
+
+
+def made(plain):
+    if not isinstance(plain, dict):
+        return plain
+    (kind, items), *more = plain.items()
+    if kind == "dict":
+        return {name: made(item) for name, item in items.items()}
+    if kind == "tensor":
+        return sys.modules["torch"].tensor(items, dtype=sys.modules["torch"].uint8)
+    if kind == "array":
+        return sys.modules["numpy"].array(items, dtype=more[0][1])
+    return {"list": list, "tuple": tuple}[kind](made(item) for item in items)
 
 
 class Imports(importlib.abc.MetaPathFinder):

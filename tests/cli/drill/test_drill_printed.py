@@ -168,6 +168,37 @@ def test_a_forgotten_generator_is_caught(tmp_path):
     assert said["forgotten"] == ["torch's generator"] and "torch's generator" in said["explanation"]
 
 
+#: the batch gets noise of generators that are kept, and one of which is not brought back
+NOISY = [
+    ("import torch\n", "import random\nimport numpy\nimport torch\n"),
+    ("torch.set_num_threads(1)\n",
+     "torch.set_num_threads(1)\nrandom.seed(1)\nnumpy.random.seed(1)\nnoise = torch.Generator().manual_seed(1)\ndata = list(range(99))\n"),
+    ("torch.Generator().manual_seed(step))",
+     "torch.Generator().manual_seed(data[place]))\n    place += 1\n"
+     "    batch += torch.randn(16, 8, generator=noise) + random.random() + numpy.random.rand()"),
+    ("path, done =", "place = 0\npath, done ="),
+    ('"done": done,', '''"done": done, "place": place, "noise": noise.get_state(), "python": random.getstate(),
+            "numpy": numpy.random.get_state(),'''),
+    ("torch.load(path)", "torch.load(path, weights_only=False)"),
+]  # fmt: skip
+RESTORED = {
+    "generator noise": 'noise.set_state(saved["noise"])', "Python's generator": 'random.setstate(saved["python"])',
+    "numpy's generator": 'numpy.random.set_state(saved["numpy"])', "the position in the data": 'place = saved["place"]',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", [
+    ["generator noise"], ["Python's generator", "numpy's generator"], ["the position in the data"],
+    ["generator noise", "the position in the data"],
+])  # fmt: skip
+def test_a_generator_that_noises_the_batch_is_no_position_in_the_data(tmp_path, lost):
+    back = "".join(f"    {line}\n" for name, line in RESTORED.items() if name not in lost)
+    changes = [*NOISY, ('    done = saved["done"]\n', f'    done = saved["done"]\n{back}')]
+    status, said, err = drill_torch(tmp_path, *changes, options=ONCE)
+    assert status == 65 and said["deterministic"] is True, err
+    assert sorted(said["forgotten"]) == sorted(lost), said["forgotten"]
+
+
 def test_what_only_the_final_state_shows_is_named(tmp_path):
     # Of an average of the weights, which nothing trains with.
     average = ("path, done =", "mean = torch.zeros(64, 8)\npath, done =")
