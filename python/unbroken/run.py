@@ -59,8 +59,8 @@ class Run:
     until the storage has taken it; where there is not even that, it fails, and the training goes on.
     `max_bandwidth`: a save is written at no more than this ("200MB/s"), so that others have their share of the storage.
 
-    `check=True`: what is copied while the training goes on (see `fence`) is proved unchanged byte by byte at each save, not
-    in turn; a boundary then costs as much as to hash all of it.
+    `check=True`: what is copied while the training goes on (see `fence`) is proved unchanged byte by byte at each save, not by
+    a 64th of every MiB in turn; a boundary then costs as much as to hash all of it.
 
     Ways out of a mismatch, each used only where a checkpoint does not fit, and said: `missing`, globs over names that
     may be absent from it; `unread`, of what need not be read; `cast`, of tensors that may be converted (True: all);

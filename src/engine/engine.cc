@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned kArenaSlots = 2;  // one being filled while one is written
 // Of a window: fewer blocks could not be copied while others are written; and two for each write at a time.
 constexpr std::uint64_t kWindowBytesMin = 4 * kBlockBytes;
-// Of what is copied later, all is proved in the first saves, then this share in turn.
+// Of what is copied later, all is proved in the first saves, then this share of each MiB in turn.
 constexpr std::uint64_t kProvedWhole = 3, kProofShare = 64;
 
 std::optional<double> last_of(const Metrics& metrics, std::string_view name) {

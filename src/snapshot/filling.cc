@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::uint64_t kUnitBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kToldBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kSliceBytesMin = 4096;  // a smaller one costs as much to read
+
+std::uint64_t divided_up(std::uint64_t bytes, std::uint64_t by) {
+  return (bytes + by - 1) / by;
+}
 
 /// Pieces end where chunks of the file end, so that a whole chunk is hashed while it is in cache.
 std::uint64_t piece_end(std::uint64_t at, std::uint64_t end) {
@@ -82,25 +87,29 @@ std::vector<Arrivals::Place> Filling::places() const {
 }
 
 Result<> Filling::mark(const Proof& proof, Executor& executor) {
-  std::uint64_t number = 0;
   for (const std::uint32_t tensor : state_.later) {
     if (is_arriving_[tensor] != 0) continue;  // proved by whoever brings it
-    for (std::uint64_t at = plan_.offsets[tensor]; at < end_of(tensor); at = piece_end(at, end_of(tensor)))
-      if (number++ % proof.every == proof.first) marks_[tensor].push_back({at, {}});
+    const std::uint64_t end = end_of(tensor);
+    for (std::uint64_t at = plan_.offsets[tensor], next; at < end; at = next) {
+      next = piece_end(at, end);
+      const std::uint64_t slice = std::max(divided_up(next - at, proof.every), kSliceBytesMin);
+      const std::uint64_t begin = at + proof.first % divided_up(next - at, slice) * slice;
+      marks_[tensor].push_back({begin, std::min(begin + slice, next)});
+    }
   }
   for (const std::uint32_t tensor : state_.later)
     for (Mark& mark : marks_[tensor]) marked_.emplace_back(tensor, &mark);
   return parallel_for(executor, Lane::compute, marked_.size(), [&](std::size_t i) -> Result<> {
     const auto [tensor, mark] = marked_[i];
-    mark->digest = xxh128({live(tensor, mark->at), piece_end(mark->at, end_of(tensor)) - mark->at});
+    mark->digest = xxh128({live(tensor, mark->begin), mark->bytes()});
     return Done{};
   });
 }
 
 bool Filling::is_unwritten(std::size_t mark) const {
-  const auto [tensor, piece] = marked_[mark];
-  std::vector<std::byte> seen(piece_end(piece->at, end_of(tensor)) - piece->at);
-  return copy_shared_(live(tensor, piece->at), seen) && xxh128(seen) == piece->digest;
+  const auto [tensor, slice] = marked_[mark];
+  std::vector<std::byte> seen(slice->bytes());
+  return copy_shared_(live(tensor, slice->begin), seen) && xxh128(seen) == slice->digest;
 }
 
 bool Filling::fill(const Unit& unit) {
@@ -133,9 +142,11 @@ bool Filling::fill_tensor(std::size_t tensor, XxhStream& stream) {
     const std::size_t chunk = at / kChunkBytes;
     const bool ends_chunk = next == chunk_end(chunk), is_whole_chunk = ends_chunk && at % kChunkBytes == 0;
     if (is_whole_chunk || (ends_chunk && window_ != nullptr)) hash_chunk(chunk);
-    if (mark != marks_[tensor].cend() && mark->at == at) {
-      if ((is_whole_chunk ? chunks_[chunk] : xxh128(piece)) != mark->digest) note_changed(tensor);
-      ++mark;
+    if (mark != marks_[tensor].cend()) {
+      const bool is_hashed = is_whole_chunk && mark->bytes() == piece.size();
+      const Xxh128 seen = is_hashed ? chunks_[chunk] : xxh128(image_.subspan(mark->begin, mark->bytes()));
+      if (seen != mark->digest) note_changed(tensor);
+      ++mark;  // there is one in each piece
     }
     if (is_parameter_[tensor] != 0) {
       const std::uint64_t whole = begin + (next - begin) / element * element;

@@ -21,8 +21,9 @@ namespace unbroken {
 /// such copy can be made. Threads: any.
 using CopyShared = std::function<bool(const std::byte* from, MutableBytes into)>;
 
-/// Which pieces of the tensors that are copied later are hashed beforehand, to prove that nobody wrote them
-/// meanwhile: those whose number is `first` modulo `every`.
+/// Which share of each piece of the tensors that are copied later is hashed beforehand, to prove that nobody
+/// wrote them meanwhile: of `every` slices, or as many as hold a page each, the one numbered `first` in turn.
+/// So what is written as a whole shows it wherever it was copied meanwhile.
 struct Proof {
   std::uint64_t every = 1, first = 0;
 };
@@ -46,12 +47,12 @@ class Filling {
   std::vector<Unit> units() const;
   /// Of the tensors that arrive, in file order.
   std::vector<Arrivals::Place> places() const;
-  /// Before the caller goes on: hashes the pieces of `proof` where they stand.
+  /// Before the caller goes on: hashes the slices of `proof` where they stand.
   Result<> mark(const Proof& proof, Executor& executor);
   std::size_t mark_count() const { return marked_.size(); }
-  /// Looks at a piece again where it stands: true where it is what it was.
+  /// Looks at a slice again where it stands: true where it is what it was.
   bool is_unwritten(std::size_t mark) const;
-  /// The tensor of a piece was written; it is among changed(). Threads: any.
+  /// The tensor of a slice was written; it is among changed(). Threads: any.
   void note_written(std::size_t mark) { note_changed(marked_[mark].first); }
   /// What was copied at once may change.
   void note_changed(std::size_t tensor) { is_changed_[tensor].store(is_later_[tensor] != 0); }
@@ -70,10 +71,11 @@ class Filling {
   std::vector<std::string> changed() const;
 
  private:
-  /// A piece as it stood at mark(): where in the file, and its hash.
+  /// A slice as it stood at mark(): where in the file, and its hash.
   struct Mark {
-    std::uint64_t at;
-    Xxh128 digest;
+    std::uint64_t begin, end;
+    Xxh128 digest = {};
+    std::uint64_t bytes() const { return end - begin; }
   };
   std::uint64_t end_of(std::size_t tensor) const { return plan_.offsets[tensor] + plan_.bytes[tensor]; }
   bool fill_tensor(std::size_t tensor, XxhStream& stream);

@@ -203,8 +203,7 @@ void Staging::look_once(std::size_t mark) {
   } catch (const std::exception&) {
     fail(could_not_copy());
   }
-  looked_.fetch_add(1);
-  executor_.notify();
+  if (looked_.fetch_add(1) + 1 == is_looked_at_.size()) executor_.notify();
 }
 
 Result<> Staging::check_filled() const {

@@ -374,15 +374,33 @@ TEST_F(Later, ALookAfterTheCopyTellsWhoWritesBetweenTwoSteps) {
   EXPECT_TRUE(staging->finish().ok()) << "it was copied as it was";
 }
 
-TEST_F(Later, AShareOfThePiecesIsProvedInTurn) {
-  // "large" starts on a page behind the header, so that it has four pieces; "small" is the fifth.
-  std::set<std::uint64_t> found;
-  for (std::uint64_t first = 0; first < 5; ++first) {
-    const auto staging = begin({.every = 5, .first = first});
-    write(large_, kChunkBytes + 7);
-    if (staging->finish().is(Code::unavailable)) found.insert(first);
+TEST_F(Later, AShareOfEachPieceIsProvedInTurn) {
+  // "large" starts on a page behind the header, so that this byte stands in its second piece.
+  constexpr std::uint64_t kPieceBegin = kChunkBytes - 4096, kSlices = 4;
+  for (std::uint64_t slice = 0; slice < kSlices; ++slice) {
+    std::set<std::uint64_t> found;
+    for (std::uint64_t first = 0; first < kSlices; ++first) {
+      const auto staging = begin({.every = kSlices, .first = first});
+      write(large_, kPieceBegin + slice * (kChunkBytes / kSlices) + 7);
+      if (staging->finish().is(Code::unavailable)) found.insert(first);
+    }
+    EXPECT_EQ(found, std::set{slice});
   }
-  EXPECT_EQ(found, std::set<std::uint64_t>{1});
+}
+
+// Any share sees it, however few pieces a tensor has and whichever of them were copied meanwhile.
+TEST_F(Later, WhatIsWrittenAsAWholeAndWrittenBackIsFoundByAnyShare) {
+  for (std::uint64_t first = 0; first < 64; first += 21)
+    for (std::size_t begins = 1; begins <= 4; ++begins) {
+      std::size_t copied = 0;
+      on_copy_ = [&] {
+        if (++copied != begins && copied != begins + 1) return;
+        for (std::size_t i = 0; i < 3 * kChunkBytes; ++i) write(large_, i);
+      };
+      const auto staging = begin({.every = 64, .first = first});
+      EXPECT_TRUE(staging->finish().is(Code::unavailable)) << first << " from copy " << begins;
+      EXPECT_EQ(staging->changed(), std::vector{large_.name});
+    }
 }
 
 TEST_F(Later, MemoryThatHasGoneIsAChangeToo) {
