@@ -95,11 +95,13 @@ class FileWriter final : public ObjectWriter {
     object_->begin_write(count);
     Fs& fs = object_->fs();
     const FileId file = object_->file();
-    fs.write_at(file, offset, std::move(data), [object = object_, done = std::move(done)](Result<> result) {
-      object->end_write(result);
-      if (result.ok()) return done(Done{});
-      done(object->told(std::move(result).error(), "write"));
-    });
+    fs.write_at(
+        file, offset, std::move(data), [object = object_, done = std::move(done)](Result<> result) mutable {
+          object->end_write(result);
+          if (!result.ok()) result = object->told(std::move(result).error(), "write");
+          object.reset();  // so that an abandoned file is gone when its writer is, once all have answered
+          done(std::move(result));
+        });
   }
 
   Result<> finish(const Deadline& by) override {
