@@ -258,10 +258,10 @@ def test_a_command_that_never_steps_is_78(tmp_path):
 
 
 def test_a_drill_that_proves_nothing_is_78(tmp_path):
-    # It ends before anything can be committed, so no life ever resumes.
+    # It ends before anything is saved, so no life ever resumes.
     code = TRAIN.replace("w += ", "step and os._exit(0); w += ").replace("import sys", "import os, sys")
     for at in ("points", "steps", "random"):
-        assert "prove nothing" in refused(tmp_path, script(tmp_path, code, tmp_path / "real", 5), "--at", at)
+        assert "prove nothing" in refused(tmp_path, script(tmp_path, code, tmp_path / "real", 5, 100), "--at", at)
 
 
 @pytest.mark.parametrize("options", [["--kills", "0"], ["--kills", "x"], ["--at", "nowhere"], ["--seed", "-1"], ["--frobnicate"]])
