@@ -64,8 +64,9 @@ class Callback(TrainerCallback):
             return None
         folder = tempfile.mkdtemp(prefix="unbroken-resume-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        state = {name: value for name, value in self._progress.saved.items() if name != "exported"}
-        self._told = state["global_step"] = self._no_epoch_left(state) if self._has_finished(step) else step
+        state = {name: value for name, value in self._progress.saved.items() if name not in _Progress.OWN}
+        is_over = self._has_finished(step) or self._has_stopped_early(step)
+        self._told = state["global_step"] = self._no_epoch_left(state) if is_over else step
         _write(folder, "trainer_state.json", state)
         names = {name: "nothing.safetensors" for name in self._names_of_model()}
         _write(folder, "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
@@ -84,10 +85,18 @@ class Callback(TrainerCallback):
         limit = self._limit()
         return limit is not None and step >= limit
 
+    def _has_stopped_early(self, step) -> bool:
+        """Whether a callback ended the training, and it has no other limits since."""
+        stopped = self._progress.saved.get("stopped")
+        if self._arguments is None or stopped != _limits(self._arguments):
+            return False
+        say(f"the training ended early, after step {step}: to go on, raise max_steps or num_train_epochs")
+        return True
+
     def _no_epoch_left(self, state) -> int:
         """A step after all epochs: a trainer that is told of the last step itself would take one more."""
         an_epoch = max(1, math.ceil(state["global_step"] / max(state["epoch"], 1e-9)))
-        return (max(state["max_steps"], self._limit()) // an_epoch + 2) * an_epoch
+        return (max(state["max_steps"], self._limit() or 0) // an_epoch + 2) * an_epoch
 
     # -- what the trainer calls
 
@@ -142,13 +151,19 @@ class Callback(TrainerCallback):
     def on_epoch_end(self, args, state, control, **more):
         self._keepers.before_evaluation()
         if not float(state.epoch).is_integer():  # it ends early: what comes now is no part of the step
+            self._note_end(args, state, control)
             self._complete(state)
             self._guest.save_last()
 
     def on_train_end(self, args, state, control, **more):
+        self._note_end(args, state, control)
         self._complete(state)
         self._guest.save_last()
         self.run.close()
+
+    def _note_end(self, args, state, control):
+        stops = control.should_training_stop and not self._has_finished(state.global_step)
+        self._progress.stopped = _limits(args) if stops else None
 
     def _complete(self, state):
         if state.global_step <= self.run._inside.step:
@@ -197,8 +212,11 @@ def _draws_once(loader) -> bool:
 class _Progress:
     """The state of a Trainer, as a run can attach it."""
 
+    OWN = ("exported", "stopped")  # beside what the trainer itself keeps
+
     def __init__(self):
         self.state = None
+        self.stopped: list | None = None  # the limits of a training that a callback has ended
         self.saved: dict = {}
         self._exporting: list = []  # callbacks with a state
 
@@ -220,10 +238,14 @@ class _Progress:
         exported: dict = {}
         for one in self._exporting:
             exported.setdefault(type(one).__name__, []).append(one.state())
-        return {**plain, "exported": json.loads(json.dumps(exported))}
+        return {**plain, "exported": json.loads(json.dumps(exported)), "stopped": self.stopped}
 
     def load_state_dict(self, state: dict) -> None:
         self.saved = state
+
+
+def _limits(arguments) -> list:
+    return [arguments.max_steps, arguments.num_train_epochs]
 
 
 def _callbacks_beside_us() -> list:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 
 import torch
+from lightning.pytorch.callbacks import Timer
 from lightning.pytorch.loops.utilities import _is_max_limit_reached
 from lightning.pytorch.trainer.connectors.logger_connector.result import _Metadata, _ResultMetric, _Sync
 from lightning.pytorch.utilities.exceptions import SIGTERMException
@@ -91,6 +92,14 @@ class Loops:
         is_at_step = _is_max_limit_reached(self._epoch.global_step, self._epoch.max_steps)
         return stops or is_at_step or _is_max_limit_reached(self._fit.epoch_progress.current.processed, self._fit.max_epochs)
 
+    def _limits(self) -> list:
+        return [self._fit.max_epochs, self._epoch.max_steps]
+
+    def _stops_early(self) -> bool:
+        """Whether something in the state says that the fit is over; a Timer decides anew in each life."""
+        timers = [one.time_remaining() for one in self._trainer.callbacks if isinstance(one, Timer)]
+        return self._trainer.should_stop and not any(left is not None and left <= 0 for left in timers)
+
     # -- what is saved
 
     def validation_loaders(self) -> list:
@@ -112,6 +121,7 @@ class Loops:
             "metrics": {name: _held(metric) for name, metric in _metrics(module)},
             "reloaded": _number(self._fit._last_train_dl_reload_epoch),
             "validation": self._validation,
+            "stopped": self._limits() if self._stops_early() else None,
         }
         return checkpoint
 
@@ -192,6 +202,10 @@ class Loops:
             connector._first_loop_iter = False  # which would empty them
         for name, value in saved["callback_metrics"].items():
             connector._callback_metrics[name] = value.to(module.device)
+        if saved.get("stopped") == self._limits():
+            self._trainer.should_stop = True
+            if self._is_over():
+                say(f"the fit ended early, after step {self._epoch.global_step}: to go on, raise max_epochs or max_steps")
 
     def _around_run_start(self, on_run_start, *arguments):
         on_run_start(*arguments)

@@ -49,7 +49,7 @@ class Watches(TrainerCallback):
         self.evaluated.append((state.global_step, metrics["eval_loss"]))
 
 
-def train(path, at=None, seed=1, steps=30, evaluates=True, **more):
+def train(path, at=None, seed=1, steps=30, evaluates=True, patience=20, **more):
     """One life: the trainer, its evaluations and what ended it."""
     torch.manual_seed(seed)
     settings = dict(per_device_train_batch_size=4, learning_rate=0.01, logging_steps=1, report_to="none", disable_tqdm=True,
@@ -59,7 +59,7 @@ def train(path, at=None, seed=1, steps=30, evaluates=True, **more):
                          lr_scheduler_kwargs={"mode": "max", "factor": 0.5, "patience": 0})  # fmt: skip
     arguments = TrainingArguments(output_dir=f"{path}-output", **{**settings, **more})
     saver, watches = Callback(path, every=1), Watches(at)
-    stopper = [EarlyStoppingCallback(early_stopping_patience=20, early_stopping_threshold=1e9)] if evaluates else []
+    stopper = [EarlyStoppingCallback(early_stopping_patience=patience, early_stopping_threshold=1e9)] if evaluates else []
     trainer = Trainer(Net(), arguments, train_dataset=Data(), eval_dataset=Data(), callbacks=[watches, saver, *stopper])
     error = None
     try:
@@ -107,6 +107,20 @@ def test_early_stopping_counts_on(run_dir):
         first, *_ = train(run_dir, **more)
     last, *_ = train(run_dir, seed=5, steps=12, **more)
     assert whole(first)[-2] == [3] and whole(last)[-2] == [5]
+
+
+@pytest.mark.parametrize("strategy", [{"eval_strategy": "steps", "eval_steps": 4}, {"eval_strategy": "epoch"}])
+def test_a_training_that_ended_early_stays_ended_until_its_limits_are_raised(run_dir, capfd, strategy):
+    more = {"eval_strategy": "steps", "eval_steps": 4, "patience": 1, **strategy}
+    first, evaluated, _ = train(run_dir, **more)
+    step = first.state.global_step
+    assert 0 < step < 30
+    for _ in range(2):
+        last, again, _ = train(run_dir, seed=5, **more)
+        assert again == [] and whole(last) == whole(first) and last.state.global_step == step
+        assert f"the training ended early, after step {step}: to go on, raise" in capfd.readouterr().err
+    longer, *_ = train(run_dir, seed=6, steps=40, **more)
+    assert longer.state.global_step > step
 
 
 def test_data_that_begins_anew_is_said(run_dir, capfd):

@@ -11,7 +11,7 @@ import unbroken  # noqa: E402
 from helpers import bits, stops_at  # noqa: E402
 from lightning.pytorch import Callback as PlainCallback  # noqa: E402
 from lightning.pytorch import LightningModule, Trainer  # noqa: E402
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint  # noqa: E402
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, Timer  # noqa: E402
 from torch import nn  # noqa: E402
 from torchmetrics import MeanSquaredError  # noqa: E402
 from unbroken.lightning import Callback, CheckpointIO  # noqa: E402
@@ -96,7 +96,7 @@ def loaders(workers=0, length=BATCHES * 4):
     )
 
 
-def fit(path, seed=1, at=None, epochs=4, steps=-1, workers=0, net=None, own=False, make=loaders, **more):
+def fit(path, seed=1, at=None, epochs=4, steps=-1, workers=0, net=None, own=False, make=loaders, extra=(), **more):
     """One life; the module."""
     torch.manual_seed(seed)
     module = Net(at, **(net or {}), own_loaders=(lambda: make(workers)) if own else None)
@@ -107,7 +107,7 @@ def fit(path, seed=1, at=None, epochs=4, steps=-1, workers=0, net=None, own=Fals
     keepers = keepers if more.get("limit_val_batches") != 0 else keepers[1:2]
     quiet = dict(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
                  num_sanity_val_steps=0, enable_checkpointing=len(keepers) > 1)  # fmt: skip
-    trainer = Trainer(max_steps=steps, max_epochs=epochs, callbacks=[saver, Late(), *keepers], plugins=[saver.checkpoint_io],
+    trainer = Trainer(max_steps=steps, max_epochs=epochs, callbacks=[saver, Late(), *extra, *keepers], plugins=[saver.checkpoint_io],
                       **{**quiet, **more})  # fmt: skip
     data = () if own else make(workers)
     try:
@@ -253,6 +253,39 @@ def test_a_loader_without_a_length_goes_on_at_its_batch(tmp_path):
     trace += fit(tmp_path / "killed", seed=4, make=make, at=("validation", BATCHES, term)).trace
     last = fit(tmp_path / "killed", seed=5, make=make)
     assert trace + last.trace == straight.trace and end(last) == end(straight)
+
+
+def test_a_fit_that_ended_early_stays_ended_until_its_limits_are_raised(tmp_path, capfd):
+    class Stops(PlainCallback):
+        def on_validation_end(self, trainer, module):
+            trainer.should_stop = trainer.should_stop or trainer.global_step == 2 * BATCHES
+
+    straight = fit(tmp_path / "straight", epochs=6, extra=[Stops()])
+    assert straight.trainer.global_step == 2 * BATCHES
+    assert fit(tmp_path / "killed", epochs=6, at=("validation", 2 * BATCHES, term), extra=[Stops()]).trace
+    for _ in range(2):
+        last = fit(tmp_path / "killed", seed=4, epochs=6, extra=[Stops()])
+        assert last.trace == [] and end(last)[:-1] == end(straight)[:-1]
+        assert "the fit ended early, after step 12: to go on, raise max_epochs or max_steps" in capfd.readouterr().err
+    longer = fit(tmp_path / "killed", epochs=7, extra=[Stops()])
+    assert longer.trace[0][:3] == ("batch", 2 * BATCHES, 2) and longer.trainer.global_step == 7 * BATCHES
+
+
+def test_a_stop_is_kept_that_waits_for_the_least_of_epochs(tmp_path):
+    class Stops(PlainCallback):
+        def on_validation_end(self, trainer, module):
+            trainer.should_stop = trainer.should_stop or trainer.global_step == BATCHES
+
+    fit(tmp_path / "killed", epochs=6, min_epochs=3, at=("batch", BATCHES + 2, term), extra=[Stops()])
+    assert fit(tmp_path / "killed", epochs=6, min_epochs=3, extra=[Stops()]).trainer.global_step == 3 * BATCHES
+
+
+def test_a_timer_decides_anew_in_each_life(tmp_path):
+    def timed(duration):
+        return fit(tmp_path / "run", epochs=3, extra=[Timer(duration=duration, interval="epoch")])
+
+    assert timed({"microseconds": 1}).trainer.global_step < 3 * BATCHES
+    assert timed({"hours": 1}).trainer.global_step == 3 * BATCHES
 
 
 def test_validation_by_itself_needs_no_fit(tmp_path):
