@@ -18,7 +18,7 @@ import weakref
 
 import torch
 from safetensors.torch import save_file
-from transformers import TrainerCallback
+from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import CallbackHandler, ExportableState
 
 from unbroken._adapters.accelerate import unwrapped
@@ -115,7 +115,7 @@ class Callback(TrainerCallback):
         scaler = getattr(optimizer, "scaler", None)
         self.run.attach(**parts, **({} if scaler is None else {"scaler": scaler}))
         self._rewinds = not self._guest.is_fresh
-        self._progress.watch(_callbacks_beside_us())
+        self._progress.watch(*_trainer_that_calls())
         if not self._guest.is_fresh:
             if args.ignore_data_skip and not float(state.epoch).is_integer():
                 say(
@@ -212,16 +212,23 @@ def _draws_once(loader) -> bool:
 class _Progress:
     """The state of a Trainer, as a run can attach it."""
 
-    OWN = ("exported", "stopped")  # beside what the trainer itself keeps
+    OWN = ("exported", "stopped", "loss")  # beside what the trainer itself keeps
 
     def __init__(self):
         self.state = None
+        self.trainer: Trainer | None = None
         self.stopped: list | None = None  # the limits of a training that a callback has ended
         self.saved: dict = {}
         self._exporting: list = []  # callbacks with a state
 
-    def watch(self, callbacks) -> None:
-        """The callbacks of the training; they get what was saved of them, by class and in order."""
+    def watch(self, trainer, callbacks) -> None:
+        """The training begins; what was saved is put back: into its callbacks by class and in order."""
+        self.trainer = trainer
+        loss = self.saved.get("loss")
+        if loss is not None and hasattr(trainer, "_tr_loss"):
+            trainer._tr_loss.fill_(loss["sum"])
+            trainer._globalstep_last_logged = loss["since"]
+            trainer._total_loss_scalar -= loss["sum"]  # whose mean is that of this call
         self._exporting = [one for one in callbacks if isinstance(one, ExportableState)]
         left = {name: list(states) for name, states in self.saved.get("exported", {}).items()}
         for one in self._exporting:
@@ -238,7 +245,13 @@ class _Progress:
         exported: dict = {}
         for one in self._exporting:
             exported.setdefault(type(one).__name__, []).append(one.state())
-        return {**plain, "exported": json.loads(json.dumps(exported)), "stopped": self.stopped}
+        return {**plain, "exported": json.loads(json.dumps(exported)), "stopped": self.stopped, "loss": self._loss()}
+
+    def _loss(self) -> dict | None:
+        """That of the steps since the trainer logged it last."""
+        if not hasattr(self.trainer, "_tr_loss"):
+            return None
+        return {"sum": self.trainer._tr_loss.item(), "since": self.trainer._globalstep_last_logged}
 
     def load_state_dict(self, state: dict) -> None:
         self.saved = state
@@ -248,10 +261,12 @@ def _limits(arguments) -> list:
     return [arguments.max_steps, arguments.num_train_epochs]
 
 
-def _callbacks_beside_us() -> list:
-    """Those of the trainer that calls a callback of ours, which is not told who they are."""
+def _trainer_that_calls() -> tuple:
+    """The trainer that calls a callback of ours, and its callbacks, none of which the callback is told."""
     handler = sys._getframe(2).f_locals.get("self")
-    return list(handler.callbacks) if isinstance(handler, CallbackHandler) else []
+    trainer = sys._getframe(4).f_locals.get("self")
+    callbacks = list(handler.callbacks) if isinstance(handler, CallbackHandler) else []
+    return trainer if isinstance(trainer, Trainer) else None, callbacks
 
 
 def _write(folder, name, content):

@@ -73,6 +73,7 @@ def end(trainer):
         ((7, 11, 12, 22, 23), {}),
         ((1, 11, 20), {"eval_strategy": "epoch"}),
         ((5, 10), {"eval_strategy": "steps", "eval_steps": 5}),
+        ((2, 6, 7, 14), {"logging_steps": 4}),
         ((2, 6, 9), {"gradient_accumulation_steps": 2, "steps": 14}),
         ((3, 22), {"steps": -1, "num_train_epochs": 3}),
         ((3, 11, 15), {"dataloader_num_workers": 2}),
