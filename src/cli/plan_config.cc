@@ -11,7 +11,7 @@ namespace unbroken {
 
 namespace {
 
-Error refuse(std::string_view path, std::string why) {
+Error refuse_file(std::string_view path, std::string why) {
   return Error(Code::bad_argument, fmt::format("--config {}: {}", path, why));
 }
 
@@ -24,9 +24,9 @@ std::string key_of(const YAML::Node& node) {
 Result<> check_keys(const YAML::Node& map, std::string_view path) {
   std::set<std::string> seen;
   for (const auto& item : map) {
-    if (!item.first.IsScalar()) return refuse(path, "a key is not plain text");
+    if (!item.first.IsScalar()) return refuse_file(path, "a key is not plain text");
     if (!seen.insert(key_of(item.first)).second)
-      return refuse(path, fmt::format("{}: stands there twice", key_of(item.first)));
+      return refuse_file(path, fmt::format("{}: stands there twice", key_of(item.first)));
   }
   return Done{};
 }
@@ -41,13 +41,14 @@ bool is_switch(std::string_view key) {
 Result<std::string> tier_text(const YAML::Node& tier, std::string_view path) {
   if (tier.IsScalar()) return tier.Scalar();
   if (!tier.IsMap() || !tier["name"] || !tier["name"].IsScalar())
-    return refuse(path, "tiers: each is a text as after --tier, or a map with a name");
+    return refuse_file(path, "tiers: each is a text as after --tier, or a map with a name");
   UNBROKEN_DO(check_keys(tier, path));
   std::string out = tier["name"].Scalar() + ":";
   for (const auto& item : tier) {
     const std::string key = item.first.Scalar();
     if (key == "name") continue;
-    if (!item.second.IsScalar()) return refuse(path, fmt::format("tiers: {}: is not a plain value", key));
+    if (!item.second.IsScalar())
+      return refuse_file(path, fmt::format("tiers: {}: is not a plain value", key));
     if (out.back() != ':') out += ',';
     out += key + "=" + item.second.Scalar();
   }
@@ -57,25 +58,26 @@ Result<std::string> tier_text(const YAML::Node& tier, std::string_view path) {
 Result<Settings> read_map(const YAML::Node& root, std::string_view path, std::string& preset) {
   Settings out;
   if (root.IsNull()) return out;
-  if (!root.IsMap()) return refuse(path, "is not a map of settings");
+  if (!root.IsMap()) return refuse_file(path, "is not a map of settings");
   UNBROKEN_DO(check_keys(root, path));
   for (const auto& item : root) {
     const std::string key = key_of(item.first);
     if (key == "tiers") {
-      if (!item.second.IsSequence()) return refuse(path, "tiers: is not a list");
+      if (!item.second.IsSequence()) return refuse_file(path, "tiers: is not a list");
       for (const auto& tier : item.second) {
         UNBROKEN_TRY(std::string text, tier_text(tier, path));
         out.tiers.push_back(std::move(text));
       }
       continue;
     }
-    if (!item.second.IsScalar()) return refuse(path, fmt::format("{}: is not a plain value", key));
+    if (!item.second.IsScalar()) return refuse_file(path, fmt::format("{}: is not a plain value", key));
     if (key == "preset") {
       preset = item.second.Scalar();
     } else if (is_switch(key)) {
       bool is_on = false;
       if (!YAML::convert<bool>::decode(item.second, is_on))
-        return refuse(path, fmt::format("{}: \"{}\" is neither true nor false", key, item.second.Scalar()));
+        return refuse_file(path,
+                           fmt::format("{}: \"{}\" is neither true nor false", key, item.second.Scalar()));
       if (is_on) out.values[key] = "true";
     } else {
       out.values[key] = item.second.Scalar();
@@ -89,10 +91,10 @@ Result<Settings> read_map(const YAML::Node& root, std::string_view path, std::st
 Result<Settings> parse_config(std::string_view yaml, std::string_view path, std::string& preset) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
-    if (documents.size() > 1) return refuse(path, "holds more than one document");
+    if (documents.size() > 1) return refuse_file(path, "holds more than one document");
     return documents.empty() ? Settings{} : read_map(documents.front(), path, preset);
   } catch (const YAML::Exception& e) {
-    return refuse(path, e.what());
+    return refuse_file(path, e.what());
   }
 }
 

@@ -21,7 +21,7 @@ constexpr double kNodesMax = 10'000'000;
 constexpr std::uint64_t kSeedsMax = 1'000'000;
 constexpr unsigned kThreadsMax = 256;
 
-Error refuse(std::string_view flag, std::string why) {
+Error refuse_flag(std::string_view flag, std::string why) {
   return Error(Code::bad_argument, fmt::format("--{}: {}", flag, why));
 }
 
@@ -29,29 +29,29 @@ Result<std::uint64_t> whole(std::string_view flag, const std::string& text, std:
                             std::uint64_t max) {
   const auto value = parse_u64(text, max);
   if (value.ok() && value.value() >= min) return value.value();
-  return refuse(flag, fmt::format("\"{}\" is not a whole number from {} to {}", text, min, max));
+  return refuse_flag(flag, fmt::format("\"{}\" is not a whole number from {} to {}", text, min, max));
 }
 
 Result<double> number(std::string_view flag, const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && std::isfinite(value)) return value;
-  return refuse(flag, fmt::format("\"{}\" is not a number", text));
+  return refuse_flag(flag, fmt::format("\"{}\" is not a number", text));
 }
 
 /// What means nothing without another flag.
 Result<> belongs_to(const std::string& text, std::string_view flag, const std::string& other,
                     std::string_view to) {
-  if (!text.empty() && other.empty()) return refuse(flag, fmt::format("belongs to --{}", to));
+  if (!text.empty() && other.empty()) return refuse_flag(flag, fmt::format("belongs to --{}", to));
   return Done{};
 }
 
 /// One line that is written over, on a terminal only.
-class Progress {
+class JobsDone {
  public:
-  explicit Progress(std::size_t count, const Clock& clock)
+  explicit JobsDone(std::size_t count, const Clock& clock)
       : count_(count), clock_(clock), begin_(clock.now()), is_shown_(isatty(STDERR_FILENO) == 1) {}
-  ~Progress() {
+  ~JobsDone() {
     if (is_drawn_) fmt::print(stderr, "\r\x1b[K");
   }
   void draw(std::size_t done) {
@@ -92,7 +92,7 @@ class Spread {
       running.fetch_add(1);
       if (!executor_.post(Lane::compute, worker)) running.fetch_sub(1);
     }
-    Progress progress(count, clock_);
+    JobsDone progress(count, clock_);
     while (running.load() > 0) {
       // Late means: time to draw.
       const auto waited = executor_.wait([&] { return running.load() == 0; },
@@ -149,23 +149,23 @@ Result<FailureLaw> SimulateFlags::law() const {
   FailureLaw out;
   if (law_ == "weibull") {
     out.kind = FailureLaw::Kind::weibull;
-    if (shape_.empty()) return refuse("law", "weibull needs --shape, for example 0.7");
+    if (shape_.empty()) return refuse_flag("law", "weibull needs --shape, for example 0.7");
   } else if (law_ != "exponential") {
-    return refuse("law", fmt::format("\"{}\" is neither exponential nor weibull", law_));
+    return refuse_flag("law", fmt::format("\"{}\" is neither exponential nor weibull", law_));
   } else if (!shape_.empty()) {
-    return refuse("shape", "belongs to --law weibull");
+    return refuse_flag("shape", "belongs to --law weibull");
   }
   if (!shape_.empty()) {
     UNBROKEN_TRY(out.shape, number("shape", shape_));
     if (!(out.shape >= 0.1 && out.shape <= 100))
-      return refuse("shape", fmt::format("{} is not from 0.1 to 100", out.shape));
+      return refuse_flag("shape", fmt::format("{} is not from 0.1 to 100", out.shape));
   }
   UNBROKEN_TRY(out.correlated, number("correlated", correlated_));
   if (!(out.correlated >= 0 && out.correlated < 1))
-    return refuse("correlated",
-                  fmt::format("{} is not a share from 0 up to, but without, 1", out.correlated));
+    return refuse_flag("correlated",
+                       fmt::format("{} is not a share from 0 up to, but without, 1", out.correlated));
   if (trace_.empty()) return out;
-  if (law_ != "exponential") return refuse("trace", "takes the place of --law: give one");
+  if (law_ != "exponential") return refuse_flag("trace", "takes the place of --law: give one");
   out.kind = FailureLaw::Kind::trace;
   UNBROKEN_TRY(const std::string text, read_file_of("--trace", trace_));
   UNBROKEN_TRY(out.trace, parse_trace(text));
@@ -179,7 +179,7 @@ Result<Stragglers> SimulateFlags::stragglers() const {
     if (text.empty()) return Done{};
     UNBROKEN_TRY(into, number(flag, text));
     if (into >= min && into <= max) return Done{};
-    return refuse(flag, fmt::format("{} is not from {:.3g} to {:.3g}", text, min, max));
+    return refuse_flag(flag, fmt::format("{} is not from {:.3g} to {:.3g}", text, min, max));
   };
   UNBROKEN_DO(belongs_to(slowdown_, "straggler-slowdown", stragglers_, "stragglers"));
   UNBROKEN_DO(belongs_to(lasts_, "straggler-lasts", stragglers_, "stragglers"));
@@ -191,7 +191,7 @@ Result<Stragglers> SimulateFlags::stragglers() const {
   if (lasts_.empty()) return out;
   UNBROKEN_TRY(out.lasts_s, parse_duration_s(lasts_, "--straggler-lasts"));
   if (!std::isfinite(out.lasts_s) || out.lasts_s <= 0)
-    return refuse("straggler-lasts", fmt::format("\"{}\" is not above 0 and finite", lasts_));
+    return refuse_flag("straggler-lasts", fmt::format("\"{}\" is not above 0 and finite", lasts_));
   return out;
 }
 
@@ -201,7 +201,7 @@ Result<std::optional<FirstSave>> SimulateFlags::first(const SavePlan& saves) con
   const auto finite = [](std::string_view flag, const std::string& text) -> Result<double> {
     UNBROKEN_TRY(const double value, parse_duration_s(text, fmt::format("--{}", flag)));
     if (std::isfinite(value) && value >= 0) return value;
-    return refuse(flag, fmt::format("\"{}\" is not from 0 on and finite", text));
+    return refuse_flag(flag, fmt::format("\"{}\" is not from 0 on and finite", text));
   };
   FirstSave out{0, saves.times.stall_s};
   UNBROKEN_TRY(out.work_s, finite("first-save", first_save_));
@@ -215,8 +215,8 @@ Result<SimulationRun> SimulateFlags::run(const JobInputs& job, const SavePlan& s
   UNBROKEN_TRY(const std::uint64_t seed, whole("seed", seed_, 0, UINT64_MAX));
   UNBROKEN_TRY(const std::uint64_t threads, whole("threads", threads_, 1, kThreadsMax));
   if (job.nodes > kNodesMax)
-    return refuse("gpus", fmt::format("{:.0f} nodes are more than can be drawn one by one ({:.0f})",
-                                      job.nodes, kNodesMax));
+    return refuse_flag("gpus", fmt::format("{:.0f} nodes are more than can be drawn one by one ({:.0f})",
+                                           job.nodes, kNodesMax));
   SimulationRun out{{job, saves, {}, {}, {}}, {}, 0};
   UNBROKEN_TRY(out.simulation.law, law());
   UNBROKEN_TRY(out.simulation.stragglers, stragglers());

@@ -21,7 +21,7 @@ namespace unbroken {
 
 namespace {
 
-struct Request {
+struct ExportRequest {
   std::string directory, at = "newest", to;
   std::vector<std::string> only;
   bool is_forced = false, is_json = false;
@@ -75,7 +75,7 @@ struct Exported {
   std::uint64_t bytes;
 };
 
-Result<Exported> write_file(const Look& look, const Reader& reader, const Request& request) {
+Result<Exported> write_file(const Look& look, const Reader& reader, const ExportRequest& request) {
   const SavedState& saved = reader.saved();
   UNBROKEN_TRY(const std::vector<ExportedTensor> tensors, select(saved.index, request.only));
   UNBROKEN_TRY(const ShardPlan plan, plan_export(tensors));
@@ -94,13 +94,13 @@ Result<Exported> write_file(const Look& look, const Reader& reader, const Reques
   return Exported{saved.commit.save, tensors.size(), plan.file_bytes};
 }
 
-Error with_force(Error error, const Request& request) {
+Error with_force(Error error, const ExportRequest& request) {
   return std::move(error).next(fmt::format("unbroken export {} {} --to {} --force",
                                            shell_word(request.directory), request.at,
                                            shell_word(request.to)));
 }
 
-Result<int> export_from(const Look& look, Reader& reader, const Request& request) {
+Result<int> export_from(const Look& look, Reader& reader, const ExportRequest& request) {
   if (is_there(request.to) && !request.is_forced)
     return with_force(Error(Code::bad_argument, fmt::format("{}: it is there already", request.to)), request);
   auto written = write_file(look, reader, request);
@@ -135,7 +135,7 @@ Result<int> export_from(const Look& look, Reader& reader, const Request& request
   return 0;
 }
 
-Result<int> export_checkpoint(const Request& request) {
+Result<int> export_checkpoint(const ExportRequest& request) {
   if (!request.to.ends_with(".safetensors"))
     return Error(Code::bad_argument,
                  fmt::format("--to {}: a name that ends in .safetensors is needed: that is "
@@ -160,7 +160,7 @@ Result<int> export_checkpoint(const Request& request) {
 
 int export_command(int argc, char** argv) {
   CLI::App app("Tensors of a checkpoint as one safetensors file", "unbroken export");
-  Request request;
+  ExportRequest request;
   app.add_option("DIR", request.directory, "the run's directory")->required();
   app.add_option("AT", request.at, kAtHelp);
   app.add_option("--to", request.to, "the file, NAME.safetensors")->required();

@@ -25,7 +25,7 @@ namespace unbroken {
 
 namespace {
 
-struct Request {
+struct ImportRequest {
   std::string from, to, step = "0";
   std::vector<std::string> without;
   bool is_json = false;
@@ -39,7 +39,7 @@ std::uint64_t bytes_of(const ImportPlan& plan) {
 }
 
 /// Writes the run into a folder of our own.
-Result<ImportedRun> write_run(const ForeignState& foreign, const Request& request, std::uint64_t step,
+Result<ImportedRun> write_run(const ForeignState& foreign, const ImportRequest& request, std::uint64_t step,
                               const std::string& folder) {
   UNBROKEN_TRY(
       std::unique_ptr<Runtime> runtime,
@@ -71,7 +71,7 @@ Error about(Error error, const std::string& path) {
 }
 
 /// What leaves out all that was refused; empty where that would leave nothing.
-std::string without_refused(const Request& request, const std::vector<ImportRemark>& refused) {
+std::string without_refused(const ImportRequest& request, const std::vector<ImportRemark>& refused) {
   std::set<std::string> entries(request.without.begin(), request.without.end());
   for (const ImportRemark& remark : refused) {
     if (remark.entry.empty()) return {};
@@ -85,7 +85,7 @@ std::string without_refused(const Request& request, const std::vector<ImportRema
 }
 
 /// The foreign state, whole but for what --without names.
-Result<ForeignState> read_state(const Request& request) {
+Result<ForeignState> read_state(const ImportRequest& request) {
   auto foreign = read_foreign_state(request.from, request.without);
   if (!foreign.ok()) return about(std::move(foreign).error(), request.from);
   const ImportPlan& plan = foreign.value().plan;
@@ -110,7 +110,7 @@ void say_remarks(const ImportPlan& plan, const std::string& from) {
     say(fmt::format("note: {} carries no checksums, so damage in it cannot be seen", from));
 }
 
-Result<int> import_checkpoint(const Request& request) {
+Result<int> import_checkpoint(const ImportRequest& request) {
   const auto step = parse_u64(request.step, 999'999'999'999);
   if (!step.ok())
     return Error(Code::bad_argument, fmt::format("--step {}: it is no number of steps", request.step));
@@ -154,7 +154,7 @@ Result<int> import_checkpoint(const Request& request) {
 int import_command(int argc, char** argv) {
   CLI::App app("A foreign checkpoint as a run: safetensors, torch.save, torch.distributed.checkpoint",
                "unbroken import");
-  Request request;
+  ImportRequest request;
   app.add_option("FROM", request.from, "a .safetensors, .pt, .pth or .bin file, or a DCP directory")
       ->required();
   app.add_option("--to", request.to, "the new run's directory")->required();

@@ -55,16 +55,16 @@ std::string zsh_text(std::string_view text) {
   return shell_quoted(out);
 }
 
-struct Status {
+struct ExitStatus {
   ExitCode code;
   std::string_view meaning;
 };
 constexpr std::array kStatuses{
-    Status{ExitCode::finished, "done"},
-    Status{ExitCode::bad_data, "damaged data, or a state that does not fit"},
-    Status{ExitCode::nothing_to_resume, "nothing there, or a journal that cannot be read"},
-    Status{ExitCode::storage_unavailable, "the storage does not do what was asked, or is full"},
-    Status{ExitCode::misconfigured, "a mistake in the command"},
+    ExitStatus{ExitCode::finished, "done"},
+    ExitStatus{ExitCode::bad_data, "damaged data, or a state that does not fit"},
+    ExitStatus{ExitCode::nothing_to_resume, "nothing there, or a journal that cannot be read"},
+    ExitStatus{ExitCode::storage_unavailable, "the storage does not do what was asked, or is full"},
+    ExitStatus{ExitCode::misconfigured, "a mistake in the command"},
 };
 
 }  // namespace
@@ -106,7 +106,7 @@ std::string man_page(const std::vector<DescribedCommand>& commands, std::string_
     }
   }
   out += ".SH EXIT STATUS\n";
-  for (const Status& status : kStatuses)
+  for (const ExitStatus& status : kStatuses)
     out += fmt::format(".TP\n.B {}\n{}.\n", static_cast<int>(status.code), roff(status.meaning));
   return out + ".PP\nA command that says more with its status says so in the reference of the program.\n";
 }
