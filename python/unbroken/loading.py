@@ -28,7 +28,7 @@ from unbroken.errors import (
 )
 from unbroken.options import checked_at, checked_bool, checked_path
 from unbroken._state.names import segment_of_node
-from unbroken._state.tree import decode, flatten, numpy_dtype, tensor_name
+from unbroken._state.tree import decode, flatten, leaves_of, numpy_dtype, tensor_name
 from unbroken._state.permits.ways import Globs, Ways, globs_of, matches_nothing
 
 
@@ -100,7 +100,8 @@ def _reading(path, at, hold):
 def _load(reader, at, filled: Filled | None, only=None, torch=None):
     with Filling() if filled is None else filled.filling:
         while True:
-            saved = Saved(reader.saved, json.loads(reader.saved.tree))
+            state = reader.saved
+            saved = Saved(state, json.loads(state.tree))
             try:
                 content = _read(reader, saved, only, torch) if filled is None else filled.read(reader, saved)
                 break
@@ -118,22 +119,19 @@ def _load(reader, at, filled: Filled | None, only=None, torch=None):
 
 def _read(reader, saved, only, wants_torch):
     make = _maker(wants_torch)
-    roots = {name: node for name, node in saved.roots.items() if flatten(node) != [("", node)] or node != {"dict": []}}
+    roots = {name: node for name, node in saved.roots.items() if node != {"dict": []}}
     if only is not None:
         _check_globs(only, saved, roots)
         roots = {name: _prune(node, segment_of_node(name), only) for name, node in roots.items()}
         roots = {name: node for name, node in roots.items() if node is not None}
     made = {}
     for node in roots.values():
-        for _, leaf in flatten(node):
-            if tensor_name(leaf) is not None:
-                canon = saved.canon(tensor_name(leaf))
-                if canon not in made:
-                    made[canon] = make("tensor" if "tensor" in leaf else "array", *saved.specs[canon][:3])
-    targets = []
-    for name, value in made.items():
-        targets.append((name, tensors.destination(value)[0], saved.specs[name][2]))
-    call(reader.read, targets, True)
+        for leaf in leaves_of(node):
+            name = tensor_name(leaf)
+            if name is not None and (canon := saved.canon(name)) not in made:
+                made[canon] = make("tensor" if "tensor" in leaf else "array", *saved.specs[canon][:3])
+    places = zip(made, tensors.destinations(list(made.values())), strict=True)
+    call(reader.read, [(name, pointer, saved.specs[name][2]) for name, (pointer, _) in places], True)
     return {name: decode(node, lambda tag, tensor: made[saved.canon(tensor)]) for name, node in roots.items()}
 
 

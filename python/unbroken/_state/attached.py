@@ -65,7 +65,7 @@ class Attached:
                 "or in run.state)",
                 f"run.state[{name!r}] = ...",
             )
-        if type(value) is not dict or tensors.straight(list(value.values())) is None:
+        if type(value) is not dict or not tensors.are_whole(list(value.values())):
             for path, tensor in placed(value, segment_of_node(name)):
                 tensors.check_in_place(tensor, path)
         self._objects[name], self._adapters[name] = value, adapter
@@ -266,7 +266,7 @@ class Attached:
             adapters["state"] = self._state_adapter
         # asking a loader that has no iterator yet may draw
         capture = self.generators.guard(lambda: self._capture_of(adapters) if is_sure else self.capture())
-        digests = {entry[0]: saved.spec(entry[0])[3] for entry in capture.tensors if plan.placed.holds(saved, entry)}
+        digests = {entry[0]: saved.spec(entry[0])[3] for entry in capture.tensors if plan.placed.holds(entry)}
         others = [entry for entry in capture.tensors if entry[0] not in digests]
         digests |= zip((entry[0] for entry in others), call(self._digests, others) if others else (), strict=True)
         changed = differences(saved, capture, digests, adapters, plan.ignores)

@@ -94,16 +94,18 @@ def _torch_size():
 
 
 def _plan_dict(live, node, name, plan):
-    keys, pairs = list(live), pairs_of(node)
+    keys, pairs, order = list(live), pairs_of(node), []  # the order of the keys, as it was saved
     if set(map(type, keys)) <= {str} and keys == [key for key, _ in pairs]:
-        if plan.fills([item for _, item in pairs], list(live.values())):
+        order = keys
+        left = plan.fills([item for _, item in pairs], list(live.values()))
+        keys, pairs = [keys[i] for i in left], [pairs[i] for i in left]
+        if not left:
             return
     found = {}
-    for key in live:
+    for key in keys:
         found[join(name, segment_of_node(encode(key, name)))] = key
     fresh: dict = {}  # values that are replaced, by key
-    order = []  # of the keys, as it was saved
-    for key_node, item in pairs_of(node):
+    for key_node, item in pairs:
         path = join(name, segment_of_node(key_node))
         if path not in found:
             plan.unread_below(item, path)

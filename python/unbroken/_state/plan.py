@@ -18,7 +18,7 @@ from unbroken._state.names import join, segment_of_node, upwards
 from unbroken._state.order import CASTS, OPTIMIZERS
 from unbroken._state.permits.ways import Ways, some
 from unbroken._state.saved import Saved
-from unbroken._state.tree import decode, flatten, kind_of, kind_of_value, pairs_of, tensor_name, text_of
+from unbroken._state.tree import decode, flatten, kind_of, kind_of_value, leaves_of, pairs_of, tensor_name, text_of
 from unbroken.errors import Misconfigured, StateMismatch
 
 
@@ -40,7 +40,7 @@ class Plan:
         self.notes: list[str] = []
         self.is_scheduled = lambda optimizer: False  # something attached may have moved its rates
         self.grown: list[str] = []  # lists of another length, in words
-        self._live: dict[str, object] = {}  # stored name -> live tensor that takes the bytes
+        self._live: dict[str, object] = {}  # stored name -> live tensor that takes the bytes, but for what `fills` took
         self._memory: dict[tuple, str] = {}  # memory of a live tensor -> stored name
         self._pointers: dict[int, str] = {}  # address of a live tensor -> a stored name
         self._direct: dict[str, int] = {}  # stored name -> address, of what `fills` took
@@ -48,8 +48,7 @@ class Plan:
         self._made: dict[str, object] = {}
         self._copies: list = []
         self._destinations: list[tuple] = []
-        self._in_place: dict[int, str] = {}  # address of a live tensor that is read into directly -> stored name
-        self.placed = Placed()
+        self.placed = Placed(saved)
         self._steps: list[tuple] = []  # (order, function, nodes), then (order, function, values)
         self.calls_others = False  # code that is neither ours nor torch's has its part in it
 
@@ -200,25 +199,21 @@ class Plan:
         else:
             self._homes[canon] = self._live[canon] = live
 
-    def fills(self, nodes, lives) -> bool:
-        """As `fill` for many that simply fit, all of them or none: False where one wants a closer look."""
-        names = [node.get("tensor") if type(node) is dict else None for node in nodes]
+    def fills(self, nodes, lives) -> list[int]:
+        """As `fill` for those that simply fit; the places of those that want a closer look, and `fill`."""
         found = None if self.ways or self._left_out else tensors.straight(lives)
-        if found is None or None in names or not self.saved.aliases.keys().isdisjoint(names):
-            return False
-        pointers, dtypes, shapes = found
-        specs = [self.saved.specs.get(name, (None, None)) for name in names]
-        if dtypes != [spec[0] for spec in specs] or shapes != [spec[1] for spec in specs]:
-            return False
-        direct = dict(zip(names, pointers, strict=True))
-        is_first = direct.keys().isdisjoint(self._homes) and self._pointers.keys().isdisjoint(pointers)
-        if not is_first or len(direct) < len(names) or len(set(pointers)) < len(names):
-            return False
-        self._live.update(zip(names, lives, strict=True))
-        self._homes.update(zip(names, lives, strict=True))
-        self._pointers.update(zip(pointers, names, strict=True))
-        self._direct.update(direct)
-        return True
+        if found is None:
+            return list(range(len(lives)))
+        names = [node.get("tensor") if type(node) is dict else None for node in nodes]
+        left, homes, direct, known = [], self._homes, self._direct, self._pointers
+        rows = zip(names, map(self.saved.specs.get, names), lives, *found, strict=True)
+        for i, (name, spec, live, pointer, dtype, shape) in enumerate(rows):
+            fits = pointer and spec and spec[0] == dtype and spec[1] == shape
+            if fits and pointer not in known and name not in homes:
+                homes[name], direct[name], known[pointer] = live, pointer, name
+            else:
+                left.append(i)
+        return left
 
     def _note_unfilled(self, node, live):
         if tensor_name(node) is None or tensors.composed(live) is not None:
@@ -233,7 +228,7 @@ class Plan:
 
     def make(self, node, like=None) -> None:
         """The tensors in `node` become new ones, for `value`. `like(name)`: a hint for tensors.make."""
-        for _, leaf in flatten(node):
+        for leaf in leaves_of(node):
             name = tensor_name(leaf)
             if name is not None:
                 tag = "tensor" if "tensor" in leaf else "array"
@@ -259,22 +254,18 @@ class Plan:
                 self.changed,
                 f"unbroken show DIR {self.saved.name}",
             )
-        for name, (dtype, shape, nbytes, _) in self.saved.specs.items():
-            if name in self._live:
-                target = self._live[name]
-            elif name in self._make:
-                tag, like = self._make[name]
-                target = tensors.make(tag, dtype, shape, like)
-            else:
-                continue
-            self._made[name] = target
-            pointer, copy = (self._direct[name], None) if name in self._direct else tensors.destination(target)
+        specs, direct = self.saved.specs, self._direct
+        new = {name: how for name, how in self._make.items() if name not in self._live and name not in direct}
+        rest = self._live | {name: tensors.make(tag, *specs[name][:2], like) for name, (tag, like) in new.items()}
+        self._made = self._homes | rest
+        self._destinations = [(name, pointer, specs[name][2]) for name, pointer in direct.items()]
+        self.placed.names = {pointer: name for name, pointer in direct.items()}
+        for name, (pointer, copy) in zip(rest, tensors.destinations(list(rest.values())), strict=True):
             if copy is not None:
                 self._copies.append(copy)
             elif name in self._live:
-                self._in_place[pointer] = name
-                self.placed.add(pointer, name, nbytes)
-            self._destinations.append((name, pointer, nbytes))
+                self.placed.names[pointer] = name
+            self._destinations.append((name, pointer, specs[name][2]))
         self._steps = [(order, f, [self._value(node) for node in nodes]) for order, f, nodes in self._steps]
 
     def _value(self, node):
@@ -289,14 +280,14 @@ class Plan:
     def in_place(self, before: dict[int, str]) -> dict[int, str]:
         """{address: stored name} of the live memory that is read into, with that of `before`: of the checkpoints that
         turned out to be damaged while they were read. Errors: StateMismatch where some of it is not written over."""
-        left = [name for address, name in before.items() if address not in self._in_place]
+        left = [name for address, name in before.items() if address not in self.placed.names]
         if left:
             raise StateMismatch(
                 f"checkpoint {self.saved.name} has nothing for what was read of a damaged one",
                 missing=left,
                 next_command="unbroken verify DIR",
             )
-        return self._in_place
+        return self.placed.names
 
     def made(self, name: str):
         """The live or new tensor of a stored tensor."""

@@ -40,15 +40,25 @@ def facts(several):
     return _torch().facts(several)
 
 
+def _are_torch(several) -> bool:
+    return bool(several) and set(map(type, several)) <= plain_types() - array_types()
+
+
 def straight(several):
-    """(addresses, dtypes, shapes) of tensors of torch that all stand as their logical bytes in plain memory; None where one
-    does not, or is another thing."""
-    if not several or not set(map(type, several)) <= plain_types() - array_types():
-        return None
+    """(addresses, dtypes, shapes) of tensors of torch on the host; 0 where one does not stand as its logical bytes in plain
+    memory. None where one is another thing, or elsewhere."""
     try:
-        return _torch().straight(several)
+        return _torch().straight(several) if _are_torch(several) else None
     except (RuntimeError, NotImplementedError):  # one has no memory of this sort
         return None
+
+
+def are_whole(several) -> bool:
+    """True for tensors of torch of which check_in_place says nothing, without a closer look."""
+    try:
+        return _are_torch(several) and _torch().are_whole(several)
+    except (RuntimeError, NotImplementedError):
+        return False
 
 
 def is_array(value) -> bool:
@@ -109,6 +119,12 @@ def as_plain(value):
 def destination(value):
     """(pointer, copy): where the contiguous bytes go, and what to call afterwards (None where they are in place)."""
     return _array_destination(value) if is_array(value) else _torch().destination(value)
+
+
+def destinations(several) -> list[tuple]:
+    """`destination` of each."""
+    pointers, _, _ = straight(several) or ([0] * len(several), (), ())
+    return [(at, None) if at else destination(one) for at, one in zip(pointers, several, strict=True)]
 
 
 def are_in(value) -> bool:

@@ -275,9 +275,15 @@ def flatten(node, name: str = ""):
     return [leaf for child, child_name in below for leaf in flatten(child, child_name)]
 
 
+def leaves_of(node):
+    """The leaves of `flatten` without their names."""
+    below = [item for _, item in pairs_of(node) or ()] or items_of(node)
+    return [leaf for item in below for leaf in leaves_of(item)] if below else [node]
+
+
 def tensors_of(node):
     """The names of the tensors and arrays in a node, in order."""
-    return [tensor_name(leaf) for _, leaf in flatten(node) if tensor_name(leaf) is not None]
+    return [name for name in map(tensor_name, leaves_of(node)) if name is not None]
 
 
 def text(node) -> str:

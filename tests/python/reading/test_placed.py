@@ -87,15 +87,15 @@ class Saved:
     (("a", "F32", (2, 3), (1, 2), 1000, 24), False),
 ])  # fmt: skip
 def test_only_what_was_read_for_it_is_held(captured, is_held):
-    placed = Placed()
-    placed.add(1000, "a", 24)
-    assert not placed.holds(Saved, captured), "whatever runs after the bytes came is not known yet"
+    placed = Placed(Saved)
+    placed.names[1000] = "a"
+    assert not placed.holds(captured), "whatever runs after the bytes came is not known yet"
     placed.finish(False)
-    assert placed.holds(Saved, captured) == is_held
+    assert placed.holds(captured) == is_held
 
 
 def test_nothing_is_held_once_something_else_may_have_written():
-    placed = Placed()
-    placed.add(1000, "a", 24)
+    placed = Placed(Saved)
+    placed.names[1000] = "a"
     placed.finish(True)
-    assert not placed.holds(Saved, ("a", "F32", (2, 3), (3, 1), 1000, 24))
+    assert not placed.holds(("a", "F32", (2, 3), (3, 1), 1000, 24))

@@ -163,8 +163,10 @@ class ModuleAdapter:
             return
         saved = {key if isinstance(key, str) else canonical(key): item for key, item in pairs_of(node)}
         own = list(members(self.module))
-        if list(saved) == [member for member, *_ in own] and plan.fills(list(saved.values()), [value for _, _, value, _ in own]):
-            return
+        if list(saved) == [member for member, *_ in own]:
+            left = plan.fills(list(saved.values()), [value for _, _, value, _ in own])
+            own = [own[i] for i in left]
+            saved = {member: saved[member] for member, *_ in own}
         for member, kind, value, part in own:
             path = join(name, member)
             if member not in saved:

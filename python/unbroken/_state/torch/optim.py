@@ -148,6 +148,7 @@ class OptimizerAdapter:
         if match is None:
             return
         known = {own for group in saved_groups for own in group["params"]}
+        slots: list[tuple] = []  # (node, live tensor, name), filled together
         for i, (group, group_names) in enumerate(zip(groups, names, strict=True)):
             if match[i] is None:
                 continue  # its parameters are new, and that is permitted
@@ -158,7 +159,9 @@ class OptimizerAdapter:
                 if own not in known or plan.skips_all(states.get(own), f"{name}.state.{own}"):
                     states.pop(own, None)
                     continue
-                self._plan_state(parameter, states.pop(own, None), f"{name}.state.{own}", moves, plan)
+                self._plan_state(parameter, states.pop(own, None), f"{name}.state.{own}", moves, plan, slots)
+        for i in plan.fills([node for node, _, _ in slots], [value for _, value, _ in slots]):
+            plan.fill(*slots[i])
         for own, item in states.items():
             plan.unread_below(item, f"{name}.state.{own}")
         others = saved.get("others")
@@ -241,7 +244,7 @@ class OptimizerAdapter:
         elif encode(live, name) != item:
             plan.settings.differ(name, text_of(live, name), text(item), of if key in _MOVING else None)
 
-    def _plan_state(self, parameter, node, name, step_moves, plan):
+    def _plan_state(self, parameter, node, name, step_moves, plan, slots):
         live = self.optimizer.state.get(parameter) or {}
         if node is None:
             plan.then(OPTIMIZERS, lambda: self.optimizer.state.pop(parameter, None))
@@ -264,7 +267,7 @@ class OptimizerAdapter:
                 continue
             taken.append([key, item])
             if tensor_name(item) is not None and tensors.is_tensor(value):
-                plan.fill(item, value, path)
+                slots.append((item, value, path))
                 filled[key] = value
             elif value is not None and (tensors.is_tensor(value) or tensor_name(item) is not None):
                 plan.differs(item, value, path)

@@ -62,13 +62,22 @@ def facts(several):
     return [list(map(fact, several)) for fact in _FACTS]
 
 
+_SHAPE, _DTYPE, _IS_CPU = map(operator.attrgetter, ("shape", "dtype", "is_cpu"))
+_PLACE = torch.Tensor.data_ptr, torch.Tensor.is_contiguous, torch.Tensor.is_conj, torch.Tensor.is_neg
+
+
 def straight(several):
     """tensors.straight."""
-    pointers, _, shapes, dtypes, on_cpu, *lazy = facts(several)
-    is_plain = all(on_cpu) and all(map(torch.Tensor.is_contiguous, several)) and not any(map(any, lazy))
-    if not is_plain or min(pointers) < _HEAP_MIN:
+    if not all(map(_IS_CPU, several)):
         return None
-    return pointers, [_NAMES.get(dtype) for dtype in dtypes], list(map(tuple, shapes))
+    places = zip(*(map(fact, several) for fact in _PLACE), strict=True)
+    pointers = [at if at >= _HEAP_MIN and is_whole and not (conj or neg) else 0 for at, is_whole, conj, neg in places]
+    return pointers, list(map(_NAMES.get, map(_DTYPE, several))), list(map(_SHAPE, several))
+
+
+def are_whole(several) -> bool:
+    """tensors.are_whole."""
+    return all(map(torch.Tensor.is_contiguous, several)) and not any(map(torch.Tensor._is_zerotensor, several))
 
 
 def is_subclass(value) -> bool:
