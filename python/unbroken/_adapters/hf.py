@@ -20,12 +20,14 @@ import torch
 from safetensors.torch import save_file
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import CallbackHandler, ExportableState
+from transformers.trainer_utils import has_length
 
 from unbroken._adapters.accelerate import unwrapped
 from unbroken._adapters.guest import Guest, capped
 from unbroken.errors import Misconfigured, say
 from unbroken.torch.seeds import derive
 
+_AFTER_ALL_EPOCHS = sys.maxsize * 10**12  # steps: a trainer that is told of the last step itself would take one more
 _TIMINGS = ("_runtime", "_per_second")  # differ from life to life
 
 
@@ -66,7 +68,8 @@ class Callback(TrainerCallback):
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         state = {name: value for name, value in self._progress.saved.items() if name not in _Progress.OWN}
         is_over = self._has_finished(step) or self._has_stopped_early(step)
-        self._told = state["global_step"] = self._no_epoch_left(state) if is_over else step
+        place = self._progress.go_on(step, self._arguments)
+        self._told = state["global_step"] = _AFTER_ALL_EPOCHS if is_over else place
         _write(folder, "trainer_state.json", state)
         names = {name: "nothing.safetensors" for name in self._names_of_model()}
         _write(folder, "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
@@ -93,11 +96,6 @@ class Callback(TrainerCallback):
         say(f"the training ended early, after step {step}: to go on, raise max_steps or num_train_epochs")
         return True
 
-    def _no_epoch_left(self, state) -> int:
-        """A step after all epochs: a trainer that is told of the last step itself would take one more."""
-        an_epoch = max(1, math.ceil(state["global_step"] / max(state["epoch"], 1e-9)))
-        return (max(state["max_steps"], self._limit() or 0) // an_epoch + 2) * an_epoch
-
     # -- what the trainer calls
 
     def on_init_end(self, args, state, control, **more):
@@ -115,20 +113,22 @@ class Callback(TrainerCallback):
         scaler = getattr(optimizer, "scaler", None)
         self.run.attach(**parts, **({} if scaler is None else {"scaler": scaler}))
         self._rewinds = not self._guest.is_fresh
-        self._progress.watch(*_trainer_that_calls())
+        self._progress.watch(*_trainer_that_calls(), step)
+        self._progress.place.count_by(_steps_per_epoch(train_dataloader, args))
         if not self._guest.is_fresh:
-            if args.ignore_data_skip and not float(state.epoch).is_integer():
+            if args.ignore_data_skip and self._progress.place.steps:
                 say(
                     f"ignore_data_skip=True: after step {step} the data of epoch {int(state.epoch)} begins anew, so the training "
                     "is not the one without a stop: leave it out to go on where the data was"
                 )
+                self._progress.place.steps = 0
             self._keepers.resume(train_dataloader, state, step)
 
     def on_epoch_begin(self, args, state, control, **more):
         self._complete(state)
         if self._rewinds:  # before the loader draws its seed
             self._guest.rewind()
-            self._rewinds = not float(state.epoch).is_integer()
+            self._rewinds = self._progress.place.steps > 0
 
     def on_step_begin(self, args, state, control, **more):
         self._complete(state)
@@ -138,6 +138,8 @@ class Callback(TrainerCallback):
         self._guest.set_begun(True)
 
     def on_step_end(self, args, state, control, **more):
+        self._progress.place.steps += 1
+        self._progress.stopped = None
         self._keepers.before_evaluation()
         if self._has_finished(state.global_step):
             control.should_training_stop = True
@@ -150,7 +152,9 @@ class Callback(TrainerCallback):
 
     def on_epoch_end(self, args, state, control, **more):
         self._keepers.before_evaluation()
-        if not float(state.epoch).is_integer():  # it ends early: what comes now is no part of the step
+        if not control.should_training_stop:
+            self._progress.place.next_epoch()
+        elif not float(state.epoch).is_integer():  # it ends early: what comes now is no part of the step
             self._note_end(args, state, control)
             self._complete(state)
             self._guest.save_last()
@@ -162,8 +166,8 @@ class Callback(TrainerCallback):
         self.run.close()
 
     def _note_end(self, args, state, control):
-        stops = control.should_training_stop and not self._has_finished(state.global_step)
-        self._progress.stopped = _limits(args) if stops else None
+        if control.should_training_stop and not self._has_finished(state.global_step):
+            self._progress.stopped = _limits(args)
 
     def _complete(self, state):
         if state.global_step <= self.run._inside.step:
@@ -209,21 +213,56 @@ def _draws_once(loader) -> bool:
     return bool(stays) and getattr(loader, "generator", None) is None
 
 
+@dataclasses.dataclass
+class _Place:
+    """Where in the data a training is. The trainer itself takes it from the number of steps, as if no epoch had ended early."""
+
+    epoch: int = 0
+    steps: int = 0  # in the epoch
+    per_epoch: int | None = None  # None: the data have no length
+
+    def count_by(self, steps: int | None) -> None:
+        """An epoch has so many steps."""
+        self.per_epoch = steps
+        if steps is not None:
+            self.epoch, self.steps = self.epoch + self.steps // steps, self.steps % steps
+
+    def next_epoch(self) -> None:
+        self.epoch, self.steps = self.epoch + 1, 0
+
+
+def _steps_per_epoch(loader, arguments) -> int | None:
+    return max(1, math.ceil(len(loader) / arguments.gradient_accumulation_steps)) if has_length(loader) else None
+
+
 class _Progress:
     """The state of a Trainer, as a run can attach it."""
 
-    OWN = ("exported", "stopped", "loss")  # beside what the trainer itself keeps
+    OWN = ("exported", "stopped", "loss", "place")  # beside what the trainer itself keeps
 
     def __init__(self):
         self.state = None
         self.trainer: Trainer | None = None
         self.stopped: list | None = None  # the limits of a training that a callback has ended
+        self.place = _Place()
         self.saved: dict = {}
         self._exporting: list = []  # callbacks with a state
 
-    def watch(self, trainer, callbacks) -> None:
+    def go_on(self, step: int, arguments) -> int:
+        """Takes the saved place, after so many steps; the step that leads a trainer there."""
+        saved = self.saved.get("place") or {"epoch": 0, "steps": step, "per_epoch": None}
+        self.stopped, self.place = self.saved.get("stopped"), _Place(saved["epoch"], saved["steps"])
+        if saved["epoch"] == 0:
+            return saved["steps"]
+        if saved["per_epoch"] is None and arguments is None:
+            raise Misconfigured("the data have no length: make the Trainer before saver.resume() is called")
+        return saved["epoch"] * (saved["per_epoch"] or arguments.max_steps) + saved["steps"]
+
+    def watch(self, trainer, callbacks, step: int) -> None:
         """The training begins; what was saved is put back: into its callbacks by class and in order."""
         self.trainer = trainer
+        if hasattr(trainer, "_initial_global_step"):
+            trainer._initial_global_step = step  # not the one that it was told
         loss = self.saved.get("loss")
         if loss is not None and hasattr(trainer, "_tr_loss"):
             trainer._tr_loss.fill_(loss["sum"])
@@ -245,7 +284,8 @@ class _Progress:
         exported: dict = {}
         for one in self._exporting:
             exported.setdefault(type(one).__name__, []).append(one.state())
-        return {**plain, "exported": json.loads(json.dumps(exported)), "stopped": self.stopped, "loss": self._loss()}
+        return {**plain, "exported": json.loads(json.dumps(exported)), "stopped": self.stopped, "loss": self._loss(),
+                "place": dataclasses.asdict(self.place)}  # fmt: skip
 
     def _loss(self) -> dict | None:
         """That of the steps since the trainer logged it last."""

@@ -49,7 +49,7 @@ class Watches(TrainerCallback):
         self.evaluated.append((state.global_step, metrics["eval_loss"]))
 
 
-def train(path, at=None, seed=1, steps=30, evaluates=True, patience=20, **more):
+def train(path, at=None, seed=1, steps=30, evaluates=True, patience=20, data=Data, extra=(), **more):
     """One life: the trainer, its evaluations and what ended it."""
     torch.manual_seed(seed)
     settings = dict(per_device_train_batch_size=4, learning_rate=0.01, logging_steps=1, report_to="none", disable_tqdm=True,
@@ -60,7 +60,8 @@ def train(path, at=None, seed=1, steps=30, evaluates=True, patience=20, **more):
     arguments = TrainingArguments(output_dir=f"{path}-output", **{**settings, **more})
     saver, watches = Callback(path, every=1), Watches(at)
     stopper = [EarlyStoppingCallback(early_stopping_patience=patience, early_stopping_threshold=1e9)] if evaluates else []
-    trainer = Trainer(Net(), arguments, train_dataset=Data(), eval_dataset=Data(), callbacks=[watches, saver, *stopper])
+    trainer = Trainer(Net(), arguments, train_dataset=data(), eval_dataset=Data(),
+                      callbacks=[watches, *(one() for one in extra), saver, *stopper])  # fmt: skip
     error = None
     try:
         trainer.train(resume_from_checkpoint=saver.resume())
@@ -121,6 +122,49 @@ def test_a_training_that_ended_early_stays_ended_until_its_limits_are_raised(run
         assert f"the training ended early, after step {step}: to go on, raise" in capfd.readouterr().err
     longer, *_ = train(run_dir, seed=6, steps=40, **more)
     assert longer.state.global_step > step
+
+
+class EndsEpochs(TrainerCallback):
+    """Ends the epochs after steps 6 and 16; one has 11."""
+
+    def on_step_end(self, args, state, control, **more):
+        control.should_epoch_stop = state.global_step in (6, 16)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Without a length, and used up after 11 batches."""
+
+    def __iter__(self):
+        return iter([Data()[i] for i in range(44)])
+
+
+@pytest.mark.parametrize("how", [term, dies])
+@pytest.mark.parametrize(
+    "more",
+    [{"extra": [EndsEpochs]}, {"extra": [EndsEpochs], "gradient_accumulation_steps": 2}, {"data": Stream},
+     {"data": Stream, "gradient_accumulation_steps": 2}],
+)  # fmt: skip
+def test_the_place_in_the_data_is_that_of_epochs_that_end_early(run_dir, more, how):
+    more = {"evaluates": False, "steps": 25, **more}
+    straight, *_ = train(run_dir / "straight", **more)
+    for i, step in enumerate((4, 6, 8, 12, 18)):
+        *_, error = train(run_dir / "killed", at=("step", step, how), seed=1 + i, **more)
+        assert error is not None
+    last, *_ = train(run_dir / "killed", seed=9, **more)
+    assert end(last) == end(straight)
+    again, *_ = train(run_dir / "killed", seed=10, **more)
+    assert end(again) == end(straight) and again.state.global_step == straight.state.global_step
+
+
+def test_data_without_a_length_go_on_when_the_training_is_made_longer(run_dir):
+    more = {"evaluates": False, "data": Stream, "lr_scheduler_type": "constant"}
+    straight, *_ = train(run_dir / "straight", steps=30, **more)
+    with stops_at(14):
+        train(run_dir / "longer", steps=20, **more)
+    last, *_ = train(run_dir / "longer", seed=5, steps=30, **more)
+    assert [entry["loss"] for entry in last.state.log_history if "loss" in entry] == [
+        entry["loss"] for entry in straight.state.log_history if "loss" in entry
+    ]
 
 
 def test_data_that_begins_anew_is_said(run_dir, capfd):
