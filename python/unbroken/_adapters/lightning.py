@@ -60,7 +60,7 @@ class _OfRun(CheckpointIO):
         if self._fit.loops is None or self._fit.restored is None or os.fspath(path) != self._fit.path:
             return super().load_checkpoint(path, map_location, weights_only)
         restored, self._fit.restored = self._fit.restored, None
-        self._fit.loops.load(restored.pop("unbroken", None))
+        self._fit.loops.load(restored)
         return _placed(restored, map_location)
 
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import functools
 
 import torch
-from lightning.pytorch.callbacks import Timer
+from lightning.pytorch.callbacks import Checkpoint, Timer
 from lightning.pytorch.loops.utilities import _is_max_limit_reached
 from lightning.pytorch.trainer.connectors.logger_connector.result import _Metadata, _ResultMetric, _Sync
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torchmetrics import Metric
 
+from unbroken._adapters.lightning_changes import Changes
 from unbroken.errors import say
 
 _REDUCTIONS = {
@@ -42,8 +43,11 @@ class Loops:
         self._validation = {"reloaded": None, "loaders": []}  # those of the fit before, until there are some in this one
         self._before_fetch = None  # the states of the loaders, where Lightning fetches a batch ahead
         self._sanity_steps = trainer.num_sanity_val_steps
+        self._changes = Changes(trainer)
         self._wrapped: list = []
         for loop, name, around in (
+            (self._fit, "run", self._around_run),
+            (self._fit, "on_run_start", self._around_fit_start),
             (self._fit, "setup_data", self._around_setup),
             (self._fit, "_load_combined_loader_states", self._around_load),
             (self._fit, "on_advance_end", self._around_epoch_end),
@@ -122,17 +126,40 @@ class Loops:
             "reloaded": _number(self._fit._last_train_dl_reload_epoch),
             "validation": self._validation,
             "stopped": self._limits() if self._stops_early() else None,
+            "changes": self._changes.state(),
         }
         return checkpoint
 
     # -- how a fit goes on
 
-    def load(self, state: dict | None) -> None:
-        """The fit goes on from there; None: it was saved by an older version of us, and goes on as Lightning does it."""
-        self._saved = state
+    def load(self, checkpoint: dict) -> None:
+        """The fit goes on from there, which becomes Lightning's own. As Lightning does it, where an older version of us saved it."""
+        self._saved = state = checkpoint.pop("unbroken", None)
         if state is not None:
             self._validation = state["validation"]
             self._trainer.num_sanity_val_steps = 0  # that was in the first life
+            if "changes" in state:
+                self._changes.unprune(checkpoint["state_dict"], state["changes"])
+
+    def _around_run(self, run):
+        if self._saved is not None and self._saved.get("stopped") == self._limits():
+            self._trainer.should_stop = True
+            if self._is_over():
+                say(f"the fit ended early, after step {self._epoch.global_step}: to go on, raise max_epochs or max_steps")
+        has_ended = self._saved is not None and self._is_over()
+        run()  # takes no batch, and calls no hook, where it has ended
+        if has_ended:  # what comes of its end is made again: averaged weights are the module's
+            callbacks = self._trainer.callbacks
+            self._trainer.callbacks = [one for one in callbacks if not isinstance(one, Checkpoint)]  # those have kept their files
+            try:
+                self._fit.on_run_start()
+                self._fit.on_run_end()
+            finally:
+                self._trainer.callbacks = callbacks
+
+    def _around_fit_start(self, on_run_start):
+        on_run_start()
+        self._changes.begin(None if self._saved is None else self._saved.get("changes"))
 
     @property
     def _is_within_epoch(self) -> bool:
@@ -145,14 +172,15 @@ class Loops:
             return
         last = self._saved["reloaded"]
         self._is_within = self._is_within_epoch
-        self._is_due = self._are_made_anew(last) and not self._is_within
+        is_due = self._is_reload_due(last) and not self._is_within
+        self._is_due = is_due and self._fit._data_source.is_module()
         if self._is_due:
             self._rewind()
         setup_data()
         if not self._is_within:
             self._mark()
             self._clear()
-        if last is not None and not self._is_due:
+        if last is not None and not is_due:
             self._fit._last_train_dl_reload_epoch = last
 
     def _around_load(self, load_states):
@@ -172,7 +200,7 @@ class Loops:
         validation, saved = self._epoch.val_loop, self._validation
         is_first = validation._combined_loader is None
         setup_data()
-        if not is_first or not saved["loaders"] or self._are_made_anew(saved["reloaded"]):
+        if not is_first or not saved["loaders"] or self._is_reload_due(saved["reloaded"]):
             return
         validation._last_val_dl_reload_epoch = saved["reloaded"]
         for i, (loader, state) in enumerate(zip(self.validation_loaders(), saved["loaders"], strict=False)):
@@ -183,8 +211,8 @@ class Loops:
             loader.load_state_dict(state)
             loader._unbroken_begin_next()
 
-    def _are_made_anew(self, last) -> bool:
-        """Loaders that were made in the epoch `last` are not used any more."""
+    def _is_reload_due(self, last) -> bool:
+        """Loaders that were asked for in the epoch `last` are asked for again: a hook makes new ones, others go on."""
         every = self._trainer.reload_dataloaders_every_n_epochs
         return bool(every and last is not None and self._trainer.current_epoch - last >= every)
 
@@ -202,10 +230,6 @@ class Loops:
             connector._first_loop_iter = False  # which would empty them
         for name, value in saved["callback_metrics"].items():
             connector._callback_metrics[name] = value.to(module.device)
-        if saved.get("stopped") == self._limits():
-            self._trainer.should_stop = True
-            if self._is_over():
-                say(f"the fit ended early, after step {self._epoch.global_step}: to go on, raise max_epochs or max_steps")
 
     def _around_run_start(self, on_run_start, *arguments):
         on_run_start(*arguments)
