@@ -15,6 +15,7 @@ from collections import OrderedDict
 import torch
 from lightning.fabric.plugins import CheckpointIO as _CheckpointIO
 from lightning.pytorch import Callback as _Callback
+from lightning.pytorch.callbacks import BatchSizeFinder, LearningRateFinder
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning_utilities.core.apply_func import apply_to_collection
 
@@ -67,12 +68,12 @@ class _OfRun(CheckpointIO):
 class Callback(_Callback):
     """Saves a fit as the run in `dir`, and resumes it; `options` are those of unbroken.Run. One fit a Callback.
 
-    A step is a batch after which an optimizer has stepped, complete when the validation after it, and the end of the
-    epoch if it is the last one, are through. Saved are what Trainer.save_checkpoint would save, what was logged and
-    gathered by metrics in the epoch so far, the global generators, and the position in the data where the loader has
-    a state_dict (unbroken.torch.DataLoader has). The last step is durable when fit returns. A stop raises
-    unbroken.Interrupted out of fit, when the step is complete. UNBROKEN_STEPS caps max_steps. Make the module before
-    `ckpt_path` is asked for: then the generators are restored.
+    A step is a batch after which an optimizer has stepped, or with which the fit ends, complete when the validation
+    after it, and the end of the epoch if it is the last one, are through. Saved are what Trainer.save_checkpoint would
+    save, what was logged and gathered by metrics in the epoch so far, what callbacks have changed, the global generators,
+    and the position in the data where the loader has a state_dict (unbroken.torch.DataLoader has). The last step is
+    durable when fit returns. A stop raises unbroken.Interrupted out of fit, when the step is complete. UNBROKEN_STEPS
+    caps max_steps. Make the module before `ckpt_path` is asked for: then the generators are restored.
     """
 
     def __init__(self, dir, **options):
@@ -80,6 +81,7 @@ class Callback(_Callback):
         self._fit = _Fit(self._guest.run.path)
         self._guest.run.attach(**{_NAME: self._fit})
         self._stepped = 0  # the trainer's global_step at the last boundary
+        self._has_begun = False  # a batch, since then
         self._noted: dict = {}  # metrics of the step that is not complete yet
         self.checkpoint_io = _OfRun(self._fit)
 
@@ -99,6 +101,9 @@ class Callback(_Callback):
             return
         if trainer.world_size > 1:
             raise Misconfigured("unbroken.lightning: more than one process comes later")
+        for one in trainer.callbacks:
+            if isinstance(one, (LearningRateFinder, BatchSizeFinder)):  # its trial fit would be taken for this one
+                raise Misconfigured(f"{type(one).__name__}: search first, with a Trainer of its own, and fit after it")
         self._guest.restore()
         if trainer.strategy.checkpoint_io is not self.checkpoint_io:
             raise Misconfigured("Trainer: plugins=[saver.checkpoint_io] is missing, which reads the run")
@@ -118,6 +123,7 @@ class Callback(_Callback):
 
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx) -> None:
         self._guest.set_begun(True)
+        self._has_begun = True
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx) -> None:
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
@@ -126,8 +132,10 @@ class Callback(_Callback):
     def _complete(self, is_last: bool) -> None:
         """A batch is through, and the epoch if it was its last one."""
         step = self._fit.trainer.global_step
-        if step != self._stepped:  # else gradients are being accumulated
-            self._stepped = step
+        is_rest = is_last and self._has_begun and step == self._stepped  # the module accumulates, and the fit ends meanwhile
+        if step != self._stepped or is_rest:
+            self._stepped, self._has_begun = step, False
+            self._fit.loops.changes.keeps_gradients = is_rest
             self.run.step(**self._noted)
         if is_last:
             self._guest.save_last()  # here, where the fit goes on from exactly if it is to be longer

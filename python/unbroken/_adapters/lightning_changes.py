@@ -20,6 +20,7 @@ class Changes:
 
     def __init__(self, trainer):
         self._trainer = trainer
+        self.keeps_gradients = False  # the step at hand leaves some that belong to the next one
         self._first: dict = {}  # the settings with which the fit begins in each life
 
     def begin(self, saved: dict | None) -> None:
@@ -35,6 +36,8 @@ class Changes:
             prune.custom_from_mask(*_split(self._trainer.lightning_module, path), one["mask"])
         for name, original, live in self._originals():
             original.data = saved["originals"].get(name, live.detach())  # Lightning makes them one when it first goes back
+        for path, gradient in saved["gradients"].items():
+            self._trainer.lightning_module.get_parameter(path).grad = gradient
         for path, value in saved["settings"].items():
             if path in places:
                 setattr(*places[path], value)
@@ -45,8 +48,18 @@ class Changes:
             "settings": {path: value for path, value in now.items() if self._first.get(path, value) != value},
             "pruned": {path: {"value": getattr(one, f"{name}_orig").detach(), "mask": getattr(one, f"{name}_mask")}
                        for path, one, name in self._pruned()},
+            "gradients": self._gradients(),
             "originals": {name: one.detach() for name, one, live in self._originals() if one.data_ptr() != live.data_ptr()},
         }  # fmt: skip
+
+    def _gradients(self) -> dict:
+        """Those that another step will take: where it has begun, and in the epoch in which averages get their norms."""
+        trainer = self._trainer
+        averagings = [one for one in trainer.callbacks if isinstance(one, StochasticWeightAveraging)]
+        is_for_norms = any(one._model_contains_batch_norm and trainer.current_epoch == one.swa_end + 1 for one in averagings)
+        if not self.keeps_gradients and not is_for_norms:
+            return {}
+        return {path: one.grad for path, one in trainer.lightning_module.named_parameters() if one.grad is not None}
 
     def unprune(self, weights: dict, saved: dict) -> None:
         """Makes `weights`, which Lightning loads, those of the module as it begins; `begin` prunes it."""

@@ -43,7 +43,7 @@ class Loops:
         self._validation = {"reloaded": None, "loaders": []}  # those of the fit before, until there are some in this one
         self._before_fetch = None  # the states of the loaders, where Lightning fetches a batch ahead
         self._sanity_steps = trainer.num_sanity_val_steps
-        self._changes = Changes(trainer)
+        self.changes = Changes(trainer)
         self._wrapped: list = []
         for loop, name, around in (
             (self._fit, "run", self._around_run),
@@ -126,7 +126,7 @@ class Loops:
             "reloaded": _number(self._fit._last_train_dl_reload_epoch),
             "validation": self._validation,
             "stopped": self._limits() if self._stops_early() else None,
-            "changes": self._changes.state(),
+            "changes": self.changes.state(),
         }
         return checkpoint
 
@@ -139,7 +139,7 @@ class Loops:
             self._validation = state["validation"]
             self._trainer.num_sanity_val_steps = 0  # that was in the first life
             if "changes" in state:
-                self._changes.unprune(checkpoint["state_dict"], state["changes"])
+                self.changes.unprune(checkpoint["state_dict"], state["changes"])
 
     def _around_run(self, run):
         if self._saved is not None and self._saved.get("stopped") == self._limits():
@@ -159,7 +159,7 @@ class Loops:
 
     def _around_fit_start(self, on_run_start):
         on_run_start()
-        self._changes.begin(None if self._saved is None else self._saved.get("changes"))
+        self.changes.begin(None if self._saved is None else self._saved.get("changes"))
 
     @property
     def _is_within_epoch(self) -> bool:

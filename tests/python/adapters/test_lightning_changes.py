@@ -1,6 +1,7 @@
 """What callbacks change while a fit of Lightning runs: a fit that goes on has it, and one that has ended gives what it gave."""
 
 import pytest
+import unbroken
 
 pytest.importorskip("lightning", reason="lightning is not installed: ./dev setup --adapters")
 
@@ -12,6 +13,7 @@ from lightning.pytorch.callbacks import (  # noqa: E402
     BackboneFinetuning,
     EMAWeightAveraging,
     GradientAccumulationScheduler,
+    LearningRateFinder,
     ModelPruning,
     StochasticWeightAveraging,
     WeightAveraging,
@@ -47,6 +49,22 @@ class Net(LightningModule):
         return [optimizer], [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
 
 
+class Accumulates(Net):
+    """By itself, and over the end of an epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, index):
+        loss = super().training_step(batch, index)
+        self.manual_backward(loss)
+        if index % 3 == 2:
+            self.optimizers().step()
+            self.optimizers().zero_grad()
+        return loss.detach()
+
+
 class Tightens(PlainCallback):
     """Sets what has no state_dict, at the end of an epoch."""
 
@@ -57,7 +75,7 @@ class Tightens(PlainCallback):
             module.head.bias.requires_grad_(False)
 
 
-def fit(path, callbacks=(), validates=False, net=Net, **more):
+def fit(path, callbacks=(), validates=False, net=Net, epochs=EPOCHS, **more):
     """One life; the module."""
     torch.manual_seed(1)
     x = torch.arange(BATCHES * 16.0).reshape(BATCHES * 4, 4).sin()
@@ -69,7 +87,7 @@ def fit(path, callbacks=(), validates=False, net=Net, **more):
     quiet = dict(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
                  enable_model_summary=False, num_sanity_val_steps=0)  # fmt: skip
     callbacks = [saver, *(make() for make in callbacks)]
-    trainer = Trainer(max_epochs=EPOCHS, callbacks=callbacks, plugins=[saver.checkpoint_io], **quiet, **more)
+    trainer = Trainer(max_epochs=epochs, callbacks=callbacks, plugins=[saver.checkpoint_io], **quiet, **more)
     try:
         trainer.fit(module, loader, DataLoader(data, batch_size=8) if validates else None, ckpt_path=saver.ckpt_path)
     finally:
@@ -91,7 +109,7 @@ KINDS = {
     "another accumulation": {"callbacks": [lambda: GradientAccumulationScheduler({0: 1, 1: 2})]},
     "settings": {"callbacks": [Tightens], "gradient_clip_val": 1.0},
     "averages of epochs": {"callbacks": [lambda: StochasticWeightAveraging(5e-3, 2)], "net": lambda: Net(has_norm=False)},
-    "averages of epochs, and norms": {"callbacks": [lambda: StochasticWeightAveraging(5e-3, 2)], "validates": True},
+    "averages of epochs, and norms": {"callbacks": [lambda: StochasticWeightAveraging(5e-3, 2)]},
     "averages": {"callbacks": [WeightAveraging], "validates": True},
     "moving averages": {"callbacks": [lambda: EMAWeightAveraging(decay=0.9)]},
     "layers that thaw": {"callbacks": [backbone]},
@@ -105,10 +123,24 @@ KINDS = {
 def test_what_a_callback_changed_goes_on(tmp_path, kind):
     straight = fit(tmp_path / "straight", **KINDS[kind])
     whole, trace = end(straight), []
-    for stop in (5, 8, 9):
+    for stop in (5, 8, 9, 16):
         with stops_at(stop):
             trace += fit(tmp_path / "killed", **KINDS[kind]).trace
     last = fit(tmp_path / "killed", **KINDS[kind])
     assert trace + last.trace == straight.trace and end(last) == whole
     again = fit(tmp_path / "killed", **KINDS[kind])
     assert again.trace == [] and bits(again.state_dict()) == bits(straight.state_dict())
+
+
+def test_a_fit_that_ends_between_two_steps_has_ended_and_can_be_made_longer(tmp_path):
+    straight = fit(tmp_path / "straight", net=Accumulates)
+    first = fit(tmp_path / "extended", net=Accumulates, epochs=2)
+    again = fit(tmp_path / "extended", net=Accumulates, epochs=2)
+    assert again.trace == [] and bits(again.state_dict()) == bits(first.state_dict())
+    last = fit(tmp_path / "extended", net=Accumulates)
+    assert first.trace + last.trace == straight.trace and end(last) == end(straight)
+
+
+def test_a_search_is_not_taken_for_the_fit(tmp_path):
+    with pytest.raises(unbroken.Misconfigured, match="LearningRateFinder: search first"):
+        fit(tmp_path / "run", callbacks=[LearningRateFinder])
