@@ -96,7 +96,7 @@ def loaders(workers=0, length=BATCHES * 4):
     )
 
 
-def fit(path, seed=1, at=None, epochs=4, steps=-1, workers=0, net=None, own=False, make=loaders, extra=(), every=1000, **more):
+def fit(path, seed=1, at=None, epochs=3, steps=-1, workers=0, net=None, own=False, make=loaders, extra=(), every=1000, **more):
     """One life; the module."""
     torch.manual_seed(seed)
     module = Net(at, **(net or {}), own_loaders=(lambda: make(workers)) if own else None)
@@ -143,7 +143,7 @@ OPTIONS = {
     "on the error of the epoch": {"net": {"monitor": "error"}},
     "each step": {"net": {"monitor": "loss", "interval": "step"}},
     "in the epoch, each step": {"val_check_interval": 2, "net": {"monitor": "val_loss", "interval": "step"}},
-    "each other epoch": {"check_val_every_n_epoch": 2},
+    "each other epoch": {"check_val_every_n_epoch": 2, "epochs": 4},
     "over epochs": {"check_val_every_n_epoch": None, "val_check_interval": 4},
     "sanity": {"num_sanity_val_steps": 2},
     "accumulating": {"accumulate_grad_batches": 2},
@@ -151,7 +151,7 @@ OPTIONS = {
     "limited": {"limit_train_batches": 4, "limit_val_batches": 2},
     "without validation": {"limit_val_batches": 0, "net": {"monitor": "loss_epoch"}},
     "own loaders, made anew": {"reload_dataloaders_every_n_epochs": 1, "own": True},
-    "own loaders, made anew each other epoch": {"reload_dataloaders_every_n_epochs": 2, "own": True},
+    "own loaders, made anew each other epoch": {"reload_dataloaders_every_n_epochs": 2, "own": True, "epochs": 4},
 }
 
 
@@ -189,9 +189,9 @@ def test_stopped_anywhere_it_ends_as_the_straight_fit(tmp_path, name, how):
 
 @pytest.mark.parametrize("name", ["plain", "own loaders, made anew each other epoch"])
 def test_a_fit_that_ended_by_epochs_is_extended(tmp_path, name):
-    more = {**OPTIONS[name]}
+    more = OPTIONS[name] | {"epochs": 4}
     straight = fit(tmp_path / "straight", **more)
-    modules = [fit(tmp_path / "extended", seed=1 + 5 * i, **more, epochs=n) for i, n in enumerate((1, 2, 4))]
+    modules = [fit(tmp_path / "extended", seed=1 + 5 * i, **(more | {"epochs": n})) for i, n in enumerate((1, 2, 4))]
     assert sum((module.trace for module in modules), []) == straight.trace
     assert end(modules[-1]) == end(straight)
 
