@@ -10,6 +10,19 @@ def has_state(value) -> bool:
     return all(callable(getattr(value, method, None)) for method in ("state_dict", "load_state_dict"))
 
 
+_WITHOUT_STATE = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler", "SeedableRandomSampler")
+
+
+def _order_without_state(loader):
+    """The sampler, of torch or accelerate, that a loader with a state would draw another order from in the next life."""
+    batches = getattr(loader, "batch_sampler", None)
+    for sampler in (getattr(loader, "sampler", None), getattr(batches, "sampler", None)):
+        kind = type(sampler)
+        if kind.__name__ in _WITHOUT_STATE and kind.__module__.partition(".")[0] in ("torch", "accelerate"):
+            return kind.__name__
+    return None
+
+
 class Feed:
     """One loader, kept over several calls of steps(). `epoch` is that of the batch handed out last.
 
@@ -23,6 +36,12 @@ class Feed:
                 f"steps: {type(loader).__module__}.{type(loader).__qualname__} has no state_dict and "
                 "load_state_dict: the position in the data would be lost; use unbroken.torch.DataLoader or another "
                 "loader with a state"
+            )
+        sampler = None if hasattr(loader, "_unbroken_next") else _order_without_state(loader)
+        if sampler is not None:
+            raise Misconfigured(
+                f"steps: the order of {type(loader).__module__}.{type(loader).__qualname__} comes from a {sampler}, which has no state: "
+                "a resume would draw another one; use unbroken.torch.DataLoader, or a loader that keeps its order"
             )
         self.loader = loader
         self.epoch = 0

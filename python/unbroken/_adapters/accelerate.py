@@ -20,7 +20,7 @@ def attach(run, accelerator) -> None:
 
     Under the names model, optimizer, scheduler, scaler, registered; a second one of a sort as model2, and so on.
     Call it after prepare(). The loader is attached by run.steps, and needs a state: unbroken.torch.DataLoader, or
-    accelerate's own with use_stateful_dataloader. Errors: Misconfigured (nothing was prepared, more than one
+    accelerate's own with use_stateful_dataloader if it does not shuffle. Errors: Misconfigured (nothing was prepared, more than one
     process), those of Run.attach.
     """
     if accelerator.num_processes > 1:

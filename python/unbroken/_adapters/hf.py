@@ -49,6 +49,7 @@ class Callback(TrainerCallback):
         self._told = 0  # the step that the trainer was told to go on from
         self._rewinds = False
         self._keepers = _Keepers()
+        self._evaluates_on_start = False
 
     @property
     def run(self):
@@ -111,8 +112,12 @@ class Callback(TrainerCallback):
         self._progress.state = state
         parts = {"model": model, "optimizer": unwrapped(optimizer), "scheduler": unwrapped(lr_scheduler)}
         scaler = getattr(optimizer, "scaler", None)
+        if "" in self._evaluating():
+            model.eval()  # as it was saved; the trainer sets the mode before each step
         self.run.attach(**parts, **({} if scaler is None else {"scaler": scaler}))
         self._rewinds = not self._guest.is_fresh
+        if self._rewinds and args.eval_on_start:  # that was in the first life
+            args.eval_on_start, self._evaluates_on_start = False, True
         self._progress.watch(*_trainer_that_calls(), step)
         self._progress.place.count_by(_steps_per_epoch(train_dataloader, args))
         if not self._guest.is_fresh:
@@ -126,9 +131,11 @@ class Callback(TrainerCallback):
 
     def on_epoch_begin(self, args, state, control, **more):
         self._complete(state)
+        self._be_asked_again(args)
         if self._rewinds:  # before the loader draws its seed
             self._guest.rewind()
             self._rewinds = self._progress.place.steps > 0
+        self._progress.draw_order(self._rewinds)
 
     def on_step_begin(self, args, state, control, **more):
         self._complete(state)
@@ -160,10 +167,20 @@ class Callback(TrainerCallback):
             self._guest.save_last()
 
     def on_train_end(self, args, state, control, **more):
+        self._be_asked_again(args)
         self._note_end(args, state, control)
         self._complete(state)
         self._guest.save_last()
         self.run.close()
+
+    def _be_asked_again(self, args):
+        args.eval_on_start, self._evaluates_on_start = args.eval_on_start or self._evaluates_on_start, False
+
+    def _evaluating(self) -> list:
+        """Modules of the model that evaluated when it was saved; "" is the model."""
+        saved = self.run._inside.saved
+        records = saved.run.get("exactness") if saved is not None else None
+        return (records or {}).get("model", {}).get("evaluating", [])
 
     def _note_end(self, args, state, control):
         if control.should_training_stop and not self._has_finished(state.global_step):
@@ -238,25 +255,33 @@ def _steps_per_epoch(loader, arguments) -> int | None:
 class _Progress:
     """The state of a Trainer, as a run can attach it."""
 
-    OWN = ("exported", "stopped", "loss", "place")  # beside what the trainer itself keeps
+    OWN = ("exported", "stopped", "loss", "place", "drawn")  # beside what the trainer itself keeps
 
     def __init__(self):
         self.state = None
         self.trainer: Trainer | None = None
         self.stopped: list | None = None  # the limits of a training that a callback has ended
         self.place = _Place()
+        self.drawn: torch.Tensor | None = None  # torch's generator when the epoch drew its order
         self.saved: dict = {}
         self._exporting: list = []  # callbacks with a state
 
     def go_on(self, step: int, arguments) -> int:
         """Takes the saved place, after so many steps; the step that leads a trainer there."""
         saved = self.saved.get("place") or {"epoch": 0, "steps": step, "per_epoch": None}
+        self.drawn = self.saved.get("drawn")
         self.stopped, self.place = self.saved.get("stopped"), _Place(saved["epoch"], saved["steps"])
         if saved["epoch"] == 0:
             return saved["steps"]
         if saved["per_epoch"] is None and arguments is None:
             raise Misconfigured("the data have no length: make the Trainer before saver.resume() is called")
         return saved["epoch"] * (saved["per_epoch"] or arguments.max_steps) + saved["steps"]
+
+    def draw_order(self, is_same: bool) -> None:
+        """An epoch begins, whose sampler may draw from torch's generator: as in the life before, or anew."""
+        if is_same and self.drawn is not None:
+            torch.set_rng_state(self.drawn)
+        self.drawn = torch.get_rng_state()
 
     def watch(self, trainer, callbacks, step: int) -> None:
         """The training begins; what was saved is put back: into its callbacks by class and in order."""
@@ -285,7 +310,7 @@ class _Progress:
         for one in self._exporting:
             exported.setdefault(type(one).__name__, []).append(one.state())
         return {**plain, "exported": json.loads(json.dumps(exported)), "stopped": self.stopped, "loss": self._loss(),
-                "place": dataclasses.asdict(self.place)}  # fmt: skip
+                "place": dataclasses.asdict(self.place), "drawn": self.drawn}  # fmt: skip
 
     def _loss(self) -> dict | None:
         """That of the steps since the trainer logged it last."""

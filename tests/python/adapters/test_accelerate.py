@@ -84,3 +84,21 @@ def test_a_second_of_a_sort_has_a_name_of_its_own(run_dir):
 def test_nothing_prepared_is_said(run_dir):
     with unbroken.Run(run_dir) as run, pytest.raises(unbroken.Misconfigured, match="prepare"):
         unbroken.accelerate.attach(run, Accelerator(cpu=True))
+
+
+@pytest.mark.parametrize("is_seedable", [False, True])
+def test_a_shuffled_order_that_has_no_state_is_refused(run_dir, is_seedable):
+    how = DataLoaderConfiguration(use_stateful_dataloader=True, use_seedable_sampler=is_seedable)
+    accelerator = Accelerator(cpu=True, dataloader_config=how)
+    loader = accelerator.prepare(torch.utils.data.DataLoader(torch.arange(12.0), batch_size=3, shuffle=True))
+    with unbroken.Run(run_dir) as run, pytest.raises(unbroken.Misconfigured, match="RandomSampler, which has no state"):
+        next(iter(run.steps(5, loader)))
+
+
+def test_so_is_that_of_a_stateful_loader(run_dir):
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    data = torch.arange(12.0)
+    sampler = torch.utils.data.WeightedRandomSampler(torch.ones(12), 12)
+    with unbroken.Run(run_dir) as run, pytest.raises(unbroken.Misconfigured, match="WeightedRandomSampler, which has no state"):
+        next(iter(run.steps(5, StatefulDataLoader(data, batch_size=3, sampler=sampler))))

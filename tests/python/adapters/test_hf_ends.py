@@ -49,7 +49,7 @@ class Watches(TrainerCallback):
         self.evaluated.append((state.global_step, metrics["eval_loss"]))
 
 
-def train(path, at=None, seed=1, steps=30, evaluates=True, patience=20, data=Data, extra=(), **more):
+def train(path, at=None, seed=1, steps=30, evaluates=True, patience=20, data=Data, extra=(), collator=None, **more):
     """One life: the trainer, its evaluations and what ended it."""
     torch.manual_seed(seed)
     settings = dict(per_device_train_batch_size=4, learning_rate=0.01, logging_steps=1, report_to="none", disable_tqdm=True,
@@ -61,6 +61,7 @@ def train(path, at=None, seed=1, steps=30, evaluates=True, patience=20, data=Dat
     saver, watches = Callback(path, every=1), Watches(at)
     stopper = [EarlyStoppingCallback(early_stopping_patience=patience, early_stopping_threshold=1e9)] if evaluates else []
     trainer = Trainer(Net(), arguments, train_dataset=data(), eval_dataset=Data(),
+                      data_collator=collator,
                       callbacks=[watches, *(one() for one in extra), saver, *stopper])  # fmt: skip
     error = None
     try:
@@ -154,6 +155,44 @@ def test_the_place_in_the_data_is_that_of_epochs_that_end_early(run_dir, more, h
     assert end(last) == end(straight)
     again, *_ = train(run_dir / "killed", seed=10, **more)
     assert end(again) == end(straight) and again.state.global_step == straight.state.global_step
+
+
+class OfLengths(Data):
+    """What a sampler by lengths orders, from the global generator."""
+
+    def __getitem__(self, i):
+        return {**super().__getitem__(i), "input_ids": list(range(1 + i * 7 % 5))}
+
+    def __iter__(self):
+        return map(self.__getitem__, range(len(self)))
+
+
+def collate(items):
+    return {"x": torch.stack([one["x"] for one in items]), "labels": torch.stack([one["labels"] for one in items])}
+
+
+def test_an_order_from_the_global_generator_is_drawn_again(run_dir):
+    more = {"evaluates": False, "data": OfLengths, "train_sampling_strategy": "group_by_length", "remove_unused_columns": False,
+            "collator": collate}  # fmt: skip
+    straight, *_ = train(run_dir / "straight", **more)
+    for i, step in enumerate((4, 6, 11, 13, 22)):
+        train(run_dir / "killed", at=("step", step, dies if i % 2 else term), seed=1 + i, **more)
+    last, *_ = train(run_dir / "killed", seed=9, **more)
+    assert end(last) == end(straight)
+
+
+def test_what_was_evaluated_at_the_start_is_not_in_later_lives(run_dir, capfd):
+    more = {"eval_strategy": "steps", "eval_steps": 5, "eval_on_start": True}
+    straight, evaluated, _ = train(run_dir / "straight", **more)
+    seen = []
+    for i in range(3):
+        last, some, _ = train(run_dir / "killed", at=("step", 5 + 10 * i, term), seed=1 + i, **more)
+        seen += some
+        assert last.args.eval_on_start
+    last, some, _ = train(run_dir / "killed", seed=9, **more)
+    assert seen + some == evaluated and whole(last) == whole(straight)
+    train(run_dir / "killed", seed=10, **more)
+    assert "evaluates (eval()) in the checkpoint" not in capfd.readouterr().err
 
 
 def test_data_without_a_length_go_on_when_the_training_is_made_longer(run_dir):
