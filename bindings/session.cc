@@ -241,6 +241,10 @@ class PySession {
 
   void describe(const std::string& key, const std::string& value) { engine_->describe(key, value); }
   void begin_save() { engine_->begin_save(); }
+  void reserve(std::uint64_t bytes, std::uint64_t needed_besides) {
+    const nb::gil_scoped_release released;
+    if (auto touch_some = engine_->reserve(bytes, needed_besides)) runtime_->do_idly(std::move(touch_some));
+  }
   nb::dict stats() const {
     const EngineStats stats = engine_->stats();
     nb::dict out;
@@ -270,6 +274,7 @@ class PySession {
     last["eager_bytes"] = cost.bytes - cost.later_bytes;
     last["lazy_bytes"] = cost.later_bytes;
     last["cpu_s"] = cost.cpu_s();
+    last["streamed"] = cost.is_streamed;
     out["last"] = last;
     return out;
   }
@@ -400,6 +405,7 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("newest", &PySession::newest)
       .def("describe", &PySession::describe, nb::arg("key"), nb::arg("value"))
       .def("begin_save", &PySession::begin_save)
+      .def("reserve", &PySession::reserve, nb::arg("nbytes"), nb::arg("needed_besides"))
       .def("stats", &PySession::stats)
       .def("is_due", &PySession::is_due, nb::arg("step"))
       .def("boundary", &PySession::boundary, nb::arg("step"))

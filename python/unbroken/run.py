@@ -163,9 +163,10 @@ class Run:
     def stats(self) -> dict:
         """What this life measured: saves, saves_skipped, saves_failed, wait_s (the loop waited for all saves together),
         engine ("threads", "io_uring" or "buffered") with its depth and block_bytes, step_s, interval_s, decide_ns,
-        arena_bytes, and of the last save {step, wait_s, staged_s, durable_s, verified_s, bytes, cpu_s}, or None before one
-        is durable. cpu_s: of processors, for copying, hashing, writing and committing it, on our threads and in the loop;
-        not of what Python gathers before, and of what the kernel does on threads of its own."""
+        arena_bytes, and of the last save {step, wait_s, staged_s, durable_s, verified_s, bytes, cpu_s, streamed}, or None
+        before one is durable. streamed: the loop waited until all was written. cpu_s: of processors, for copying,
+        hashing, writing and committing it, on our threads and in the loop; not of what Python gathers before, and of what
+        the kernel does on threads of its own."""
         return call(self._session.stats)
 
     # -- before the first step
@@ -293,6 +294,9 @@ class Run:
         return feed
 
     def _iterate(self, n, feed):
+        if self._step < n:  # a life that restores only takes no memory for a save
+            self._check_usable("steps")
+            self._saver.memory.take_ahead(self._session)
         while self._step < n:
             self._check_usable("steps")
             if feed is None:

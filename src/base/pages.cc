@@ -43,6 +43,11 @@ Pages Pages::make(std::uint64_t bytes) {
   return out;
 }
 
+bool Pages::touch(MutableBytes pages) {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, which headers before those of Linux 5.14 lack
+  return ::madvise(pages.data(), pages.size(), kPopulateWrite) == 0;
+}
+
 bool Pages::give_back(MutableBytes pages) {
   return ::madvise(pages.data(), pages.size(), MADV_DONTNEED) == 0;
 }

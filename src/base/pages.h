@@ -17,6 +17,9 @@ class Pages {
   Pages() = default;
   /// At least `bytes` of zeros, not touched yet, left out of core dumps; empty where there is no memory.
   static Pages make(std::uint64_t bytes);
+  /// Takes memory for whole pages ahead of their first use, and changes nothing in them, whoever else writes
+  /// there meanwhile. False where that cannot be: no memory, or Linux before 5.14.
+  static bool touch(MutableBytes pages);
   /// Gives the memory of whole pages back to the system; they are zeros when they are touched again. False
   /// where it stays, as what is locked into memory does.
   static bool give_back(MutableBytes pages);

@@ -225,6 +225,7 @@ void Background::commit_on_strand(const std::shared_ptr<Saving>& saving,
                           .durable_s = seconds_of(seams_.clock.now() - went_on),
                           .bytes = checkpoint->commit.state_bytes,
                           .later_bytes = staging->later_bytes(),
+                          .is_streamed = staging->is_streamed(),
                           .snapped = began,
                           .went_on = went_on,
                           .cpu = facts.cpu};

@@ -188,6 +188,11 @@ void Engine::distrust(const std::vector<std::string>& written) {
   status_->tell(changed_text(news));
 }
 
+std::function<bool()> Engine::reserve(std::uint64_t bytes, std::uint64_t needed_besides) {
+  if (!arena_->reserve(bytes, needed_besides)) return {};
+  return [arena = arena_] { return arena->touch_some(); };
+}
+
 void Engine::fence() {
   const auto open_saves = [this] {
     const std::lock_guard lock(mutex_);

@@ -96,6 +96,10 @@ class Engine {
   /// stopped. All but the first and a closed run are counted and told as those of the background are.
   Result<std::shared_ptr<Saving>> save(std::uint64_t step, StateView state, const SaveWish& wish,
                                        const Deadline& by);
+  /// Makes memory for snapshots of so many bytes ahead of the first, where it is certainly there beside the
+  /// `needed_besides` that the caller is going to take. What comes back touches some of it, and false says
+  /// that nothing is left to do; empty: there is none. Threads: what comes back one, any, its end too.
+  std::function<bool()> reserve(std::uint64_t bytes, std::uint64_t needed_besides);
   /// Returns when everything that was to be copied later is copied. The wait is part of what the save cost.
   /// Threads: any.
   void fence();

@@ -33,6 +33,7 @@ class Status {
     double durable_s = 0;  ///< from when the loop went on until it was durable
     std::uint64_t bytes = 0;
     std::uint64_t later_bytes = 0;       ///< of these, copied while the loop went on
+    bool is_streamed = false;            ///< the loop waited until all was written
     Instant snapped = {};                ///< whose state it holds
     Instant went_on = {};                ///< the loop, after what was copied at once
     std::shared_ptr<CpuMeter> cpu = {};  ///< of copying, hashing, writing and committing it; may be null

@@ -12,6 +12,7 @@
 #include "engine/seams.h"
 #include "filestore/file_store.h"
 #include "os/crash_note.h"
+#include "os/memory/idle_thread.h"
 #include "os/os_clock.h"
 #include "os/os_executor.h"
 #include "os/os_fs.h"
@@ -47,6 +48,8 @@ class Runtime {
   Result<> probe(const Deadline& by);
   /// Removes what killed processes left (filestore/leftovers.h); for the owner alone.
   void sweep(const Deadline& by);
+  /// Calls `work` until it returns false, when nobody else wants the processor. One such work at a time.
+  void do_idly(std::function<bool()> work) { idle_ = std::make_unique<IdleThread>(std::move(work)); }
   /// Between the two a crash of this process is noted in the run (engine/start/crashes.h).
   void begin_load();
   void end_load() { crash_.reset(); }
@@ -64,6 +67,7 @@ class Runtime {
   Seams seams_;
   std::vector<std::string> notes_;
   std::unique_ptr<CrashNote> crash_;
+  std::unique_ptr<IdleThread> idle_;
 };
 
 /// What a manifest says of where a checkpoint came from (session/provenance.h).

@@ -1,7 +1,8 @@
 #pragma once
 // Memory for snapshots: a few slots, each as large as the largest snapshot so far, kept and reused. A page
-// that was touched before is several times faster to copy into than a fresh one. A snapshot for which there
-// is too little memory gets addresses only, and a window of them that may be in memory at a time.
+// that was touched before is several times faster to copy into than a fresh one, so a slot can be reserved
+// and touched before there is a snapshot. A snapshot for which there is too little memory gets addresses
+// only, and a window of them that may be in memory at a time.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -46,6 +47,12 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// Calls `prepare` with all the memory of a slot in use, where it was not called for this memory before,
   /// and keeps what it returns until just before the memory is given back.
   void prepare(const MutableBytes& memory, const std::function<std::shared_ptr<void>(MutableBytes)>& prepare);
+  /// Makes a slot of this size ahead of the first snapshot, for touch_some(). False, and there is none, where
+  /// it could be missed: as much again has to stay, and what the caller is going to need besides.
+  bool reserve(std::uint64_t bytes, std::uint64_t needed_besides);
+  /// Takes memory for a piece of what was reserved. False: nothing is left to touch, since all of it is, a
+  /// snapshot came, which touches what it needs, or memory got short. Nobody waits for it. Threads: one.
+  bool touch_some();
   /// Whether acquire() gives something else than null.
   bool has_room(std::uint64_t bytes) const;
   /// Memory held, in use or not.
@@ -54,13 +61,16 @@ class Arena : public std::enable_shared_from_this<Arena> {
  private:
   Arena(unsigned slots, ArenaLimits limits) : slots_(slots), limits_(std::move(limits)) {}
   struct Slot {
-    Pages memory;
-    std::shared_ptr<void> prepared;  // goes before the memory
-    bool is_used = false;
-    std::uint64_t window_bytes = 0;  // not 0: of the memory, no more is touched at a time
-    std::uint64_t bytes() const { return window_bytes > 0 ? window_bytes : memory.size(); }
+    std::shared_ptr<const Pages> memory;  // also of touch_some(), until it is done with a piece
+    std::shared_ptr<void> prepared;       // goes before the memory
+    bool is_used = false, is_windowed = false;
+    /// Of the memory; less than its size where it is reserved, or windowed.
+    std::uint64_t held_bytes = 0;
+    std::uint64_t bytes() const { return memory ? memory->size() : 0; }
   };
   using Lock = std::unique_lock<std::mutex>;
+  /// The one that is to be touched; null: none.
+  Slot* reserved();
   /// Of those that are free the one to take for so many bytes, else slots_.size(); with the mutex held, as
   /// all that follow.
   std::size_t choose(std::uint64_t bytes) const;

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
 #include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
 
 namespace unbroken {
 namespace {
@@ -124,6 +129,118 @@ TEST(Arena, GivesNoWindowThatIsTooSmall) {
   EXPECT_EQ(windowed.value().window_bytes, 20'000u) << "no more than is left";
   EXPECT_TRUE(arena->acquire_windowed(300'000).is(Code::unavailable)) << "every slot is in use";
   EXPECT_TRUE(Arena::make(1)->acquire_windowed(10).is(Code::unavailable)) << "nobody asked for windows";
+}
+
+constexpr std::uint64_t kPiece = Pages::kLargeBytes;  // that is touched at a time
+
+/// Of whole pages, those that are in memory.
+std::uint64_t resident_bytes(const MutableBytes& pages) {
+  std::vector<unsigned char> is_resident(pages.size() / Pages::kBytes);
+  EXPECT_EQ(::mincore(pages.data(), is_resident.size() * Pages::kBytes, is_resident.data()), 0);
+  std::uint64_t out = 0;
+  for (const unsigned char byte : is_resident) out += (byte & 1) * Pages::kBytes;
+  return out;
+}
+
+TEST(ArenaReserved, IsTouchedPieceByPieceAndTakenByTheFirstSnapshot) {
+  const auto arena = Arena::make(2);
+  ASSERT_TRUE(arena->reserve(3 * kPiece, 0));
+  EXPECT_EQ(arena->bytes(), 0u) << "nothing is in memory yet";
+  EXPECT_TRUE(arena->touch_some());
+  EXPECT_EQ(arena->bytes(), kPiece);
+  EXPECT_TRUE(arena->touch_some());
+  EXPECT_FALSE(arena->touch_some()) << "that was all";
+  EXPECT_FALSE(arena->touch_some());
+  EXPECT_EQ(arena->bytes(), 3 * kPiece);
+  const auto slot = arena->acquire(3 * kPiece).value();
+  EXPECT_EQ(resident_bytes(*slot), 3 * kPiece);
+  EXPECT_EQ(arena->bytes(), 3 * kPiece);
+}
+
+TEST(ArenaReserved, IsLeftToASnapshotThatComesInTheMiddle) {
+  const auto arena = Arena::make(2);
+  ASSERT_TRUE(arena->reserve(3 * kPiece, 0));
+  ASSERT_TRUE(arena->touch_some());
+  auto slot = arena->acquire(3 * kPiece).value();
+  EXPECT_EQ(resident_bytes(*slot), kPiece);
+  EXPECT_EQ(arena->bytes(), 3 * kPiece) << "it may touch all of it";
+  EXPECT_FALSE(arena->touch_some());
+  EXPECT_EQ(resident_bytes(*slot), kPiece);
+  slot.reset();
+  EXPECT_FALSE(arena->touch_some()) << "once used it is a slot as all others";
+}
+
+TEST(ArenaReserved, MakesPlaceForASnapshotThatIsLarger) {
+  const auto arena = Arena::make(2);
+  ASSERT_TRUE(arena->reserve(2 * kPiece, 0));
+  ASSERT_TRUE(arena->touch_some());
+  const auto slot = arena->acquire(4 * kPiece).value();
+  EXPECT_EQ(arena->bytes(), 4 * kPiece) << "it stands side by side with what is not in use";
+  EXPECT_FALSE(arena->touch_some());
+}
+
+TEST(ArenaReserved, IsWhatIsMissingToASnapshotUntilItIsTouched) {
+  std::uint64_t left = 8 * kPiece;
+  const auto arena =
+      Arena::make(2, {.left = [&] { return left; }, .window_bytes_min = kPiece, .window_bytes_max = kPiece});
+  ASSERT_TRUE(arena->reserve(4 * kPiece, 0));
+  ASSERT_TRUE(arena->touch_some());
+  left = 2 * kPiece;
+  EXPECT_TRUE(arena->acquire(4 * kPiece).is(Code::unavailable)) << "addresses are no memory";
+  const auto windowed = arena->acquire_windowed(4 * kPiece).value();
+  EXPECT_EQ(windowed.missing_bytes, kPiece);
+  EXPECT_EQ(arena->bytes(), kPiece) << "of the window alone";
+  EXPECT_EQ(resident_bytes(*windowed.memory), 0u) << "nobody has touched it";
+  EXPECT_FALSE(arena->touch_some()) << "no more than the window may be";
+}
+
+TEST(ArenaReserved, IsOnlyWhereAsMuchAgainStays) {
+  std::uint64_t left = 5 * kPiece;
+  const ArenaLimits limits{.left = [&] { return left; }};
+  EXPECT_FALSE(Arena::make(2, limits)->reserve(3 * kPiece, 0));
+  EXPECT_FALSE(Arena::make(2, limits)->reserve(2 * kPiece, kPiece + 1)) << "the caller needs some too";
+  EXPECT_FALSE(Arena::make(2, {.bytes_max = kPiece})->reserve(2 * kPiece, 0)) << "more than it may";
+  EXPECT_FALSE(Arena::make(2)->reserve(std::uint64_t{1} << 60, 0)) << "more than there are addresses";
+  const auto arena = Arena::make(2, limits);
+  ASSERT_TRUE(arena->reserve(2 * kPiece, kPiece));
+  ASSERT_TRUE(arena->touch_some());
+  left = 3 * kPiece - 1;  // others took some meanwhile
+  EXPECT_FALSE(arena->touch_some());
+  EXPECT_EQ(arena->bytes(), kPiece);
+  left = 3 * kPiece;
+  EXPECT_FALSE(arena->touch_some()) << "that was the last piece";
+  EXPECT_EQ(arena->bytes(), 2 * kPiece);
+}
+
+TEST(ArenaReserved, IsBeforeTheFirstSnapshotOnly) {
+  const auto arena = Arena::make(2);
+  (void)arena->acquire(kPiece).value();
+  EXPECT_FALSE(arena->reserve(2 * kPiece, 0));
+  const auto twice = Arena::make(2);
+  ASSERT_TRUE(twice->reserve(kPiece, 0));
+  EXPECT_FALSE(twice->reserve(kPiece, 0));
+}
+
+TEST(ArenaReserved, CanBeTouchedWhileSnapshotsComeAndGo) {
+  for (int round = 0; round < 20; ++round) {
+    const auto arena = Arena::make(2);
+    ASSERT_TRUE(arena->reserve(8 * kPiece, 0));
+    const std::jthread toucher([&] {
+      while (arena->touch_some()) {
+      }
+    });
+    for (const std::uint64_t pieces : {8 + round % 2, 8, 10}) {  // the first is too large each other time
+      const std::uint64_t size = static_cast<std::uint64_t>(pieces) * kPiece;
+      const auto slot = arena->acquire(size).value();
+      std::memset(slot->data(), 7, size);
+      for (std::uint64_t at = 0; at < size; at += Pages::kBytes) ASSERT_EQ((*slot)[at], std::byte{7});
+    }
+  }
+}
+
+TEST(Arena, SaysWhereMemoryIsToBeLookedAt) {
+  const auto arena = Arena::make(1, {.left = [] { return std::uint64_t{10}; }});
+  EXPECT_EQ(arena->acquire(20).error().next_command(), "free -h; cat /proc/self/cgroup");
 }
 
 TEST(Arena, LivesAsLongAsItsLastSlot) {

@@ -76,7 +76,7 @@ def test_a_run_that_is_larger_than_its_arena_goes_on_bit_for_bit(run_dir, undist
     digest, stats, err = lived(run_dir)
     assert f"resumed from {3 if kill == signal.SIGKILL else 4}.a1" in err or "resumed from 2.a1" in err, err
     assert digest == undisturbed
-    assert stats["saves_failed"] == 0 and stats["last"]["lazy_bytes"] == 0
+    assert stats["saves_failed"] == 0 and stats["last"]["lazy_bytes"] == 0 and stats["last"]["streamed"]
     assert stats["arena_bytes"] <= 32 * MIB
 
 
