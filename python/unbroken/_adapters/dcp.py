@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 
 import torch
 from torch.distributed.checkpoint import StorageReader, StorageWriter
@@ -31,7 +32,7 @@ from unbroken import _native, functional, options
 from unbroken._native import call
 from unbroken._state import tensors
 from unbroken._state.attached import OURS
-from unbroken.errors import Misconfigured, StateMismatch, naming
+from unbroken.errors import Misconfigured, NothingToResume, StateMismatch, naming
 from unbroken.loading import load
 
 _WRAP = "dcp"  # holds a whole state dict that has a key which is ours
@@ -97,6 +98,15 @@ class Writer(_Alone, StorageWriter):
         return StorageMeta(checkpoint_id=self._place.directory)
 
 
+def _refuse_foreign(path: str) -> None:
+    """A directory that dcp.save has written by itself is no run."""
+    if os.path.isfile(os.path.join(path, ".metadata")) and not os.path.isfile(os.path.join(path, "RUN")):
+        raise NothingToResume(
+            f"{path} is a directory of torch.distributed.checkpoint's own, not a run: import it, or load it without this reader",
+            shlex.join(["unbroken", "import", path, "--to", "DIR"]),
+        )
+
+
 class Reader(_Alone, StorageReader):
     """Loads from the run directory `path`, or from the one that `checkpoint_id` names where there is no path.
 
@@ -115,6 +125,7 @@ class Reader(_Alone, StorageReader):
         self.name: str | None = None
         self.step: int | None = None
         if path is not None:
+            _refuse_foreign(options.checked_path(path))
             call(_native.core.Reader, options.checked_path(path), "newest")  # is there anything?
 
     def reset(self, checkpoint_id=None) -> None:

@@ -161,3 +161,10 @@ def test_to_a_file_of_torch_and_back(run_dir, tmp_path):
     found = {}
     dcp.state_dict_loader._load_state_dict(found, storage_reader=Reader(run_dir), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
     assert bits(found["model"]) == bits(dict(saved["model"])) and found["pair"] == (1, 2.5)
+
+
+def test_a_directory_of_dcps_own_is_named(tmp_path):
+    dcp.save({"x": torch.ones(3)}, checkpoint_id=tmp_path / "plain")
+    with pytest.raises(unbroken.NothingToResume, match="torch.distributed.checkpoint's own") as caught:
+        Reader(tmp_path / "plain")
+    assert caught.value.next_command == f"unbroken import {tmp_path}/plain --to DIR"
