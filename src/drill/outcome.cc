@@ -22,10 +22,23 @@ bool has_every_step(const Series& series) {
   return !series.empty() && series.rbegin()->first - series.begin()->first + 1 == series.size();
 }
 
+/// Was there a loss in this step, and was it right?
+bool has_right_loss(const DrillResult& result, const Life& life, std::uint64_t step) {
+  const auto straight = result.straight.find(step), other = life.series.find(step);
+  if (straight == result.straight.end() || other == life.series.end()) return false;
+  const auto one = straight->second.find("loss"), two = other->second.find("loss");
+  return one != straight->second.end() && two != other->second.end() && one->second == two->second;
+}
+
 std::string of_losses(const DrillResult& result, const Difference& d) {
   if (!has_every_step(result.straight) || d.life == 0 || d.life > result.lives.size()) return {};
   const Life& life = result.lives[d.life - 1];
   if (!life.is_resumed || life.series.empty() || life.series.begin()->first > d.step) return {};
+  if (d.name != "loss" && has_right_loss(result, life, d.step))
+    return fmt::format(
+        "{} differs in a step whose loss is right, so what {} is computed from did not come back: for a "
+        "learning rate the schedule, or the optimizer that it acts on.",
+        d.name, d.name);
   const std::uint64_t count = steps_until(result, life, d.step);
   if (count == 1)
     return "The first loss after the resume differs already, so what it is computed from did not come back: "

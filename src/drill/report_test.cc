@@ -116,6 +116,18 @@ TEST(Report, DrawsALossThatIsNoNumberAndOneStep) {
   EXPECT_EQ(html.find("nan,"), std::string::npos);
 }
 
+TEST(Explanation, BlamesNoLossThatIsRight) {
+  DrillResult result = killed_twice();
+  for (auto* series : {&result.straight, &result.lives[1].series})
+    for (auto& [step, values] : *series) values["loss"] = "1";
+  result.difference = Difference{6, "lr", "0.1", "0.2", 2};
+  EXPECT_TRUE(explanation(result).starts_with("lr differs in a step whose loss is right"))
+      << explanation(result);
+  EXPECT_NE(explanation(result).find("schedule"), std::string::npos);
+  result.lives[1].series[6]["loss"] = "2";
+  EXPECT_NE(explanation(result).find("differs already"), std::string::npos);
+}
+
 TEST(Explanation, TellsWhereALossDiffersAfterAResume) {
   DrillResult result = killed_twice();
   result.difference = Difference{6, "loss", "1", "2", 2};
