@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import operator
+import sys
+import threading
 
 import torch.utils.data
 from torch.utils.data import get_worker_info
@@ -40,10 +42,23 @@ class WorkerStart:
 
     def __call__(self, worker: int) -> None:
         call(_native.core.guard_worker, self._owner, self._dies_with_owner)
+        _hush_lost_trainer()
         info = get_worker_info()
         object.__setattr__(info, "dataset", info.dataset.dataset)  # the user's, as without us
         if self._function is not None:
             self._function(worker)
+
+
+def _hush_lost_trainer() -> None:
+    """The thread of multiprocessing that hands tensors over reports to sys.excepthook. A trainer that ends while it takes
+    one is no news: the trainer says itself why it ended."""
+    said = sys.excepthook
+
+    def hook(kind, error, trace):
+        if threading.current_thread() is threading.main_thread() or not issubclass(kind, (ConnectionError, EOFError)):
+            said(kind, error, trace)
+
+    sys.excepthook = hook
 
 
 class MapSource:

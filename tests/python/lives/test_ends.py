@@ -88,16 +88,19 @@ def test_a_signal_at_any_line_leaves_a_state_of_a_boundary(tmp_path, part):
     """At one line after another, of the body and of the package: never half a body, and nothing of it is lost."""
     status, lines = stopped_at(tmp_path / "straight", 0)
     assert status is None and lines > 200
-    for at in range(1 + part, lines, max(4, lines // 100)):
+    places, stopped = range(1 + part, lines, max(4, lines // 100)), 0
+    for at in places:
         path = tmp_path / str(at)
         status, passed = stopped_at(path, at)
-        if passed < at:  # the lines of a wait differ from life to life
-            assert status is None and at > lines * 9 // 10, (at, passed)
+        if passed < at:  # it ended before: the lines of a wait differ from life to life
+            assert status is None, (at, passed)
             continue
+        stopped += 1
         assert status == 75, at
         found = unbroken.load(path)
         assert found["a"] == {"n": found.step - 1, "m": found.step - 1}, at
         assert found["b"].tolist() == [found.step - 1] * 4, at
+    assert stopped > len(places) * 8 // 10
 
 
 FULL = """

@@ -6,6 +6,8 @@ import random
 import select
 import signal
 import subprocess
+import sys
+import threading
 
 import numpy
 import pytest
@@ -15,7 +17,7 @@ import unbroken
 from data_sets import Augmented, Batched, in_lives, pull
 from helpers import child, finish, stops_at
 from unbroken import StateMismatch
-from unbroken.torch import DataLoader
+from unbroken.torch import DataLoader, sources
 from unbroken.torch.seeds import derive, seed_all
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:'pin_memory' argument")
@@ -310,7 +312,7 @@ def test_the_trainer_opens_nothing_that_its_workers_open():
 
 STOPPED = """
 import sys, torch, unbroken
-from unbroken.torch import DataLoader
+from unbroken.torch import DataLoader, sources
 from unbroken.torch.seeds import derive, seed_all
 
 class Slow(torch.utils.data.Dataset):
@@ -369,3 +371,17 @@ def test_the_seed_of_an_item_is_the_same_in_every_version():
     assert derive(3, 0, "item", 5) == 14888753521455733766
     seed_all(14888753521455733766)
     assert random.getrandbits(32) == 3284907549
+
+
+def test_a_worker_does_not_report_that_the_trainer_has_gone(capsys, monkeypatch):
+    """The thread that hands tensors over meets a trainer that was killed while it took one."""
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    sources._hush_lost_trainer()
+    for error in (ConnectionResetError(), EOFError(), ValueError("of the data set")):
+        thread = threading.Thread(target=sys.excepthook, args=(type(error), error, None))
+        thread.start()
+        thread.join()
+    said = capsys.readouterr().err
+    assert "ValueError: of the data set" in said and "EOFError" not in said and "ConnectionResetError" not in said
+    sys.excepthook(EOFError, EOFError(), None)
+    assert "EOFError" in capsys.readouterr().err
